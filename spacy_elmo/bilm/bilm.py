@@ -1,0 +1,287 @@
+"""The bidirectional language model: token layer, one LSTM stack a direction, and their layers."""
+
+from os import PathLike
+from typing import Dict, Iterator, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from .. import registry
+from .characters import BOS, EOS, encode_words
+from .config import BiLMConfig
+from .lstm import LSTMStack, LSTMState
+from .packing import Packing
+from .token_layer import TokenLayer
+from .warm_up import WARM_UP_SENTENCES
+
+InitialState = Literal["zero", "warm", "carry"]
+INITIAL_STATES: Tuple[InitialState, ...] = ("zero", "warm", "carry")
+
+#: Positions (tokens and sentence marks) that run in one sub-batch unless a caller says otherwise.
+BATCH_TOKENS = 4096
+
+Sentence = Sequence[str]
+
+
+class BiLMState(NamedTuple):
+    """The LSTM states of both directions, one entry a layer."""
+
+    forward: List[LSTMState]
+    backward: List[LSTMState]
+
+
+class BiLM(nn.Module):
+    """A bidirectional language model whose layers are contextual word vectors
+    (Peters et al. 2018, section 3).
+
+    Layer 0 is the token vector written twice, layer j the forward and backward output of LSTM
+    layer j side by side. Each sentence is read between ``<S>`` and ``</S>``, which are not part
+    of the result.
+
+    :param config: the sizes. The weights start at random.
+    """
+
+    def __init__(self, config: BiLMConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.token_layer = TokenLayer(config)
+        self.forward_lstm = LSTMStack(config)
+        self.backward_lstm = LSTMStack(config)
+        # [direction, LSTM layer, projection_dim] and [direction, LSTM layer, cell_size]
+        self.warm_hidden: Optional[Tensor]
+        self.warm_cell: Optional[Tensor]
+        self.register_buffer("warm_hidden", None)
+        self.register_buffer("warm_cell", None)
+
+    @classmethod
+    def from_pretrained(cls, path: Union[str, "PathLike[str]"]) -> "BiLM":
+        """Load weights of any supported format, detected by content.
+
+        :param path: a directory, a ``.zip`` or a ``.tar.gz`` of one, or one file of weights.
+        :raises FileNotFoundError: there is nothing at the path.
+        :raises ValueError: nothing supported is there, or the files contradict each other; the
+            message names the file, the field and both shapes.
+        """
+        return registry.persistence.get("load")(path)
+
+    def save_pretrained(self, path: Union[str, "PathLike[str]"]) -> None:
+        """Write ``config.json`` and ``model.safetensors`` into a directory, both or neither.
+
+        :param path: the directory, made if it is not there.
+        """
+        registry.persistence.get("save")(self, path)
+
+    @property
+    def width(self) -> int:
+        """Size of a layer's row, both directions together."""
+        return self.config.width
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return self.token_layer.char_embedding.weight.device
+
+    def encode_words(self, words: Sequence[str]) -> Tensor:
+        """Context-free vectors of words, ``<S>`` and ``</S>`` being the sentence marks.
+
+        :returns: *Shape:* (n_words, projection_dim)
+        """
+        widest = max(width for width, _ in self.config.filters)
+        ids = encode_words(words, self.config.max_characters_per_token, widest)
+        return self.token_layer(torch.from_numpy(ids).to(self.device))
+
+    def forward(
+        self, sentences: Sequence[Sentence], state: Optional[BiLMState] = None
+    ) -> Tuple[List[Tensor], BiLMState]:
+        """All layers of one batch, with gradients where they are enabled.
+
+        :param sentences: sentences of one token or more.
+        :param state: the state to start from, rows by falling length; none for zeros.
+        :returns: a tensor a sentence, *Shape:* (n_layers + 1, n_tokens, width), and the state
+            after each sentence, rows by falling length.
+        """
+        word_rows: Dict[str, int] = {}
+        positions = [
+            word_rows.setdefault(word, len(word_rows))
+            for sentence in sentences
+            for word in (BOS, *sentence, EOS)
+        ]
+        lengths = [len(sentence) + 2 for sentence in sentences]
+        packing = Packing.from_lengths(lengths)
+        rows = packing.rows.to(self.device)
+        reverse = packing.reverse.to(self.device)
+        packed_words = torch.empty_like(rows)
+        packed_words[rows] = torch.tensor(positions, device=self.device)
+
+        # The character convolutions run once a distinct word.
+        tokens = self.encode_words(list(word_rows))[packed_words]
+        before = BiLMState(*state) if state is not None else (None, None)
+        ahead, state_ahead = self.forward_lstm(tokens, packing.batch_sizes, before[0])
+        back, state_back = self.backward_lstm(tokens[reverse], packing.batch_sizes, before[1])
+        halves = [(tokens, tokens), *((f, b[reverse]) for f, b in zip(ahead, back))]
+        # [n_layers + 1, n_positions, width], sentence by sentence
+        layers = torch.stack([torch.cat(pair, dim=1)[rows] for pair in halves])
+        by_sentence = [part[:, 1:-1] for part in layers.split(lengths, dim=1)]
+        return by_sentence, BiLMState(state_ahead, state_back)
+
+    def embed(
+        self,
+        sentences: Sequence[Sentence],
+        *,
+        initial_state: InitialState = "zero",
+        batch_tokens: int = BATCH_TOKENS,
+    ) -> List[NDArray[numpy.float32]]:
+        """All layers of sentences, as arrays of their own.
+
+        The result is a function of each sentence alone, whatever stands beside it (``carry``
+        excepted), to float32 rounding.
+
+        :param sentences: lists of words; an empty one gives no rows.
+        :param initial_state: what the LSTMs remember before a sentence. ``zero``: nothing.
+            ``warm``: one fixed state, stored with the weights or computed from a fixed text.
+            ``carry``: what the sentence before left, the first one starting from zero, as
+            AllenNLP and bilm-tf do with a stream of single sentences; for comparing with them.
+        :param batch_tokens: positions (tokens and marks) in one sub-batch. It bounds memory
+            and changes no result.
+        :returns: float32 arrays. *Shape:* (n_layers + 1, n_tokens, width)
+        :raises ValueError: a sentence is no list of strings, or an unknown ``initial_state``.
+        """
+        found: Dict[int, NDArray[numpy.float32]] = dict(
+            self.iter_embed(sentences, initial_state=initial_state, batch_tokens=batch_tokens)
+        )
+        return [found[number] for number in range(len(sentences))]
+
+    def iter_embed(
+        self,
+        sentences: Sequence[Sentence],
+        *,
+        initial_state: InitialState = "zero",
+        batch_tokens: int = BATCH_TOKENS,
+        layer_weights: Optional[Sequence[float]] = None,
+    ) -> Iterator[Tuple[int, NDArray[numpy.float32]]]:
+        """What :meth:`embed` does, sub-batch by sub-batch.
+
+        :param layer_weights: weights of the layers, to get their weighted sum, *Shape:*
+            (n_tokens, width), in place of all layers.
+        :returns: pairs of sentence number and array, each sentence once, by rising length
+            (``carry``: in order).
+        """
+        validate_sentences(sentences)
+        if initial_state not in INITIAL_STATES:
+            raise ValueError(
+                f"initial_state is {initial_state!r}; expected one of {', '.join(INITIAL_STATES)}."
+            )
+        if batch_tokens < 1:
+            raise ValueError(f"batch_tokens is {batch_tokens}; expected 1 or more.")
+        n_layers = self.config.n_layers + 1
+        if layer_weights is not None and len(layer_weights) != n_layers:
+            raise ValueError(
+                f"{len(layer_weights)} layer weights were given; this biLM has {n_layers} layers "
+                f"(the token layer and {self.config.n_layers} LSTM layers)."
+            )
+        if initial_state == "warm":
+            self.warm_up()
+        state: Optional[BiLMState] = None
+        for numbers in plan_batches(sentences, 1 if initial_state == "carry" else batch_tokens):
+            with torch.inference_mode():
+                if initial_state == "warm":
+                    state = self._warm_state(len(numbers))
+                if not sentences[numbers[0]]:
+                    outputs = [self.empty_layers() for _ in numbers]
+                else:
+                    outputs, final = self([sentences[number] for number in numbers], state)
+                    state = final if initial_state == "carry" else None
+                if layer_weights is not None:
+                    weights = outputs[0].new_tensor(layer_weights)
+                    outputs = [torch.einsum("l,lnw->nw", weights, layers) for layers in outputs]
+                # A copy of its own: a view would keep the layers of the whole sub-batch alive.
+                arrays = [layers.cpu().float().contiguous().clone().numpy() for layers in outputs]
+            yield from zip(numbers, arrays)
+
+    def empty_layers(self) -> Tensor:
+        """The layers of a sentence without tokens. *Shape:* (n_layers + 1, 0, width)"""
+        return torch.zeros(self.config.n_layers + 1, 0, self.width, device=self.device)
+
+    def warm_up(self, sentences: Optional[Sequence[Sentence]] = None) -> None:
+        """Set the state that ``initial_state="warm"`` starts from.
+
+        It is what the LSTMs remember after reading the sentences one after the other, and is
+        saved with the weights.
+
+        :param sentences: the warm-up text; none keeps a state that is already set, or else reads
+            a short fixed English text.
+        """
+        if sentences is None and self.warm_hidden is not None:
+            return
+        state: Optional[BiLMState] = None
+        with torch.inference_mode():
+            for sentence in WARM_UP_SENTENCES if sentences is None else sentences:
+                _, state = self([sentence], state)
+        if state is None:
+            raise ValueError("The warm-up text has no sentence; expected one or more.")
+        # Clones made outside of inference mode are ordinary tensors, which can be saved, copied
+        # and used in training.
+        with torch.inference_mode(False):
+            self.warm_cell = torch.stack(
+                [torch.stack([layer.cell[0].clone() for layer in stack]) for stack in state]
+            )
+            self.warm_hidden = torch.stack(
+                [torch.stack([layer.hidden[0].clone() for layer in stack]) for stack in state]
+            )
+
+    def initial_states(self, initial_state: InitialState, n_sentences: int) -> Optional[BiLMState]:
+        """The state for :meth:`forward` to start sentences from; none stands for zeros.
+
+        :raises ValueError: ``carry``, which has no state of its own.
+        """
+        if initial_state == "zero":
+            return None
+        if initial_state == "warm":
+            self.warm_up()
+            return self._warm_state(n_sentences)
+        raise ValueError(f"initial_state is {initial_state!r}; expected 'zero' or 'warm'.")
+
+    def _warm_state(self, n_sentences: int) -> BiLMState:
+        assert self.warm_hidden is not None and self.warm_cell is not None
+        stacks = [
+            [
+                LSTMState(hidden.expand(n_sentences, -1), cell.expand(n_sentences, -1))
+                for hidden, cell in zip(hiddens, cells)
+            ]
+            for hiddens, cells in zip(self.warm_hidden, self.warm_cell)
+        ]
+        return BiLMState(*stacks)
+
+
+def plan_batches(sentences: Sequence[Sentence], batch_tokens: int) -> Iterator[List[int]]:
+    """Sentence numbers in sub-batches of at most ``batch_tokens`` positions (but at least one
+    sentence), sentences of like length together; empty sentences stand in sub-batches of their
+    own. With ``batch_tokens`` 1 every sentence stands alone, in the order given.
+    """
+    numbers = list(range(len(sentences)))
+    if batch_tokens > 1:
+        numbers.sort(key=lambda number: len(sentences[number]))
+    batch: List[int] = []
+    n_positions = 0
+    for number in numbers:
+        size = len(sentences[number]) + 2
+        ends_empty = bool(batch) and not sentences[batch[-1]] and size > 2
+        if batch and (n_positions + size > batch_tokens or ends_empty):
+            yield batch
+            batch, n_positions = [], 0
+        batch.append(number)
+        n_positions += size
+    if batch:
+        yield batch
+
+
+def validate_sentences(sentences: Sequence[Sentence]) -> None:
+    """:raises ValueError: a sentence is no list of strings."""
+    for number, sentence in enumerate(sentences):
+        if isinstance(sentence, str) or not all(isinstance(word, str) for word in sentence):
+            raise ValueError(
+                f"Sentence {number} is {sentence!r:.80}; expected a list of words. "
+                "Split text into words first."
+            )

@@ -1,0 +1,179 @@
+"""One direction of the biLM: a stack of LSTM layers with projection, over a packed batch.
+
+The cell is bilm-tf's (TensorFlow's LSTMCell with ``num_proj``): the cell value is clamped before
+the output tanh, the projection is clamped after it, and the clamped projection is both output and
+recurrent input. torch's fused LSTM cannot do this, so the recurrence is our own.
+"""
+
+from typing import Iterator, List, NamedTuple, Optional, Tuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from .config import BiLMConfig
+
+# Positions whose input half of the gates is formed by one product and kept at a time (at the
+# original size 128 MB). It bounds the memory that a long sequence takes.
+POSITIONS_A_PRODUCT = 2048
+
+
+class LSTMState(NamedTuple):
+    """What a layer remembers between two steps, one row a sequence by falling length.
+
+    *Shapes:* hidden (n_sequences, projection_dim), cell (n_sequences, cell_size)
+    """
+
+    hidden: Tensor
+    cell: Tensor
+
+
+class LSTMLayer(nn.Module):
+    """An LSTM layer of one direction. Gate order: input, forget, candidate, output.
+
+    :param input_size: size of the layer's input.
+    :param config: the biLM's sizes. ``forget_bias`` is added at run time; ``bias`` holds what a
+        bilm-tf file holds, so that writing and reading such a file changes no bit.
+    """
+
+    def __init__(self, input_size: int, config: BiLMConfig) -> None:
+        super().__init__()
+        self.cell_size = config.cell_size
+        self.cell_clip = config.cell_clip
+        self.proj_clip = config.proj_clip
+        n_gates = 4 * config.cell_size
+        self.input_weight = nn.Parameter(torch.empty(n_gates, input_size))
+        self.state_weight = nn.Parameter(torch.empty(n_gates, config.projection_dim))
+        self.bias = nn.Parameter(torch.empty(n_gates))
+        self.projection_weight = (
+            nn.Parameter(torch.empty(config.projection_dim, config.cell_size))
+            if config.cell_projection
+            else None
+        )
+        run_time_bias = torch.zeros(n_gates)
+        run_time_bias[config.cell_size : 2 * config.cell_size] = config.forget_bias
+        self.run_time_bias: Tensor
+        self.register_buffer("run_time_bias", run_time_bias, persistent=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.xavier_uniform_(self.input_weight)
+        nn.init.xavier_uniform_(self.state_weight)
+        nn.init.zeros_(self.bias)
+        if self.projection_weight is not None:
+            nn.init.xavier_uniform_(self.projection_weight)
+
+    def forward(
+        self, x: Tensor, batch_sizes: List[int], state: LSTMState
+    ) -> Tuple[Tensor, LSTMState]:
+        """Run over a packed batch.
+
+        :param x: *Shape:* (n_positions, input_size)
+        :param batch_sizes: sequences running at each step.
+        :param state: the state before the first step.
+        :returns: outputs, *Shape:* (n_positions, projection_dim), and each sequence's state
+            after its own last step.
+        """
+        bias = self.bias + self.run_time_bias
+        state_weight = self.state_weight.t()
+        hidden, cell = state
+        outputs: List[Tensor] = []
+        ended: List[LSTMState] = []
+        begin = 0
+        for sizes in _split_steps(batch_sizes, POSITIONS_A_PRODUCT):
+            block = x[begin : begin + sum(sizes)]
+            begin += len(block)
+            gates_of_input = functional.linear(block, self.input_weight, bias).split(sizes)
+            for n_running, of_input in zip(sizes, gates_of_input):
+                if n_running < len(hidden):
+                    ended.append(LSTMState(hidden[n_running:], cell[n_running:]))
+                    hidden, cell = hidden[:n_running], cell[:n_running]
+                gates = torch.addmm(of_input, hidden, state_weight)
+                hidden, cell = self._step(gates, cell)
+                outputs.append(hidden)
+        ended.append(LSTMState(hidden, cell))
+        # Sequences that end first stand last in a packed batch.
+        final = [torch.cat(parts) for parts in zip(*reversed(ended))]
+        return torch.cat(outputs), LSTMState(*final)
+
+    def _step(self, gates: Tensor, cell: Tensor) -> LSTMState:
+        in_gate, forget_gate, candidate, out_gate = gates.split(self.cell_size, dim=1)
+        cell = torch.sigmoid(forget_gate) * cell
+        cell = torch.addcmul(cell, torch.sigmoid(in_gate), torch.tanh(candidate))
+        if self.cell_clip is not None:
+            cell = cell.clamp(-self.cell_clip, self.cell_clip)
+        hidden = torch.sigmoid(out_gate) * torch.tanh(cell)
+        if self.projection_weight is not None:
+            hidden = functional.linear(hidden, self.projection_weight)
+            # TensorFlow clips the projection only: a cell's plain output lies within 1 anyway.
+            if self.proj_clip is not None:
+                hidden = hidden.clamp(-self.proj_clip, self.proj_clip)
+        return LSTMState(hidden, cell)
+
+
+class LSTMStack(nn.Module):
+    """The LSTM layers of one direction, with skip connections from the second layer on.
+
+    :param config: the biLM's sizes.
+    """
+
+    def __init__(self, config: BiLMConfig) -> None:
+        super().__init__()
+        self.use_skip_connections = config.use_skip_connections
+        self.dropout = config.dropout
+        self.layers = nn.ModuleList(
+            LSTMLayer(config.projection_dim, config) for _ in range(config.n_layers)
+        )
+
+    def forward(
+        self, x: Tensor, batch_sizes: List[int], states: Optional[List[LSTMState]] = None
+    ) -> Tuple[List[Tensor], List[LSTMState]]:
+        """Run all layers over a packed batch, in this direction's reading order.
+
+        :param x: token vectors. *Shape:* (n_positions, projection_dim)
+        :param batch_sizes: sequences running at each step.
+        :param states: a state a layer, by falling length of the sequences; none for zeros.
+        :returns: each layer's outputs, *Shape:* (n_positions, projection_dim), and final states.
+        """
+        if states is None:
+            states = self.zero_states(batch_sizes[0], x)
+        outputs: List[Tensor] = []
+        final: List[LSTMState] = []
+        for number, (layer, state) in enumerate(zip(self.layers, states)):
+            # As in bilm-tf, dropout falls on a layer's input, so also on its skip path.
+            x = self._drop(x)
+            y, state = layer(x, batch_sizes, state)
+            if self.use_skip_connections and number > 0:
+                y = y + x
+            x = y
+            outputs.append(y)
+            final.append(state)
+        outputs[-1] = self._drop(outputs[-1])
+        return outputs, final
+
+    def _drop(self, x: Tensor) -> Tensor:
+        # The mode of a module is shared by all threads, inference mode belongs to one: what runs
+        # under it must not depend on who called train() last.
+        is_training = self.training and not torch.is_inference_mode_enabled()
+        return functional.dropout(x, self.dropout, is_training)
+
+    def zero_states(self, n_sequences: int, like: Tensor) -> List[LSTMState]:
+        """The state of sequences that have read nothing, of the dtype and device of ``like``."""
+        states: List[LSTMState] = []
+        for layer in self.layers:
+            assert isinstance(layer, LSTMLayer)
+            hidden = like.new_zeros(n_sequences, layer.state_weight.shape[1])
+            states.append(LSTMState(hidden, like.new_zeros(n_sequences, layer.cell_size)))
+        return states
+
+
+def _split_steps(batch_sizes: List[int], max_positions: int) -> Iterator[List[int]]:
+    block: List[int] = []
+    n_positions = 0
+    for size in batch_sizes:
+        if block and n_positions + size > max_positions:
+            yield block
+            block, n_positions = [], 0
+        block.append(size)
+        n_positions += size
+    yield block

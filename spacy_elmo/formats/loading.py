@@ -1,0 +1,100 @@
+"""One ``load`` for every format, which looks at the files and not at what they are called."""
+
+import os
+from os import PathLike
+from pathlib import Path
+from typing import Any, Dict, Mapping, Optional, Union
+
+from .. import registry
+from ..bilm import BiLM
+from . import native
+from .archives import is_archive, unpacked
+from .checks import listed
+from .format import Format
+
+AnyPath = Union[str, "PathLike[str]"]
+
+
+def load(path: AnyPath) -> BiLM:
+    """The biLM at a path, in any registered format, on the CPU and in evaluation mode.
+
+    :param path: a directory; a ``.zip`` or ``.tar.gz`` of one; or one file of weights: native
+        ``.safetensors``, or ``.hdf5`` with its options beside it.
+    :raises FileNotFoundError: there is nothing at the path.
+    :raises ValueError: nothing supported is there, or a file is damaged, or files do not fit
+        each other; the message names the file and the field or tensor.
+    """
+    path = Path(path)
+    if not path.exists():
+        message = (
+            f"{path} does not exist. Expected a directory, an archive (.zip, .tar.gz) or a file of "
+            f"weights with {_wanted()}."
+        )
+        if path.parent.is_dir():
+            message += f" {path.parent} holds: {_contents(path.parent)}."
+        raise FileNotFoundError(message)
+    found = [form for form in formats().values() if form.matches(path)]
+    if path.is_file() and not found and is_archive(path):
+        return _load_archive(path)
+    if len(found) > 1:
+        names = " and ".join(form.name for form in found)
+        raise ValueError(
+            f"{path} holds weights in more than one format ({names}), which may differ. Give the "
+            f"path of one file of weights instead; the directory holds: {_contents(path)}."
+        )
+    if not found:
+        there = (
+            f"It holds: {_contents(path)}." if path.is_dir() else "It is a file of another kind."
+        )
+        raise ValueError(f"No biLM found in {path}. Looked for {_wanted()}. {there}")
+    return found[0].read(path)
+
+
+def save(bilm: BiLM, path: AnyPath, *, metadata: Optional[Mapping[str, Any]] = None) -> None:
+    """Write a biLM in the native format: ``config.json`` and ``model.safetensors``, both or
+    neither.
+
+    :param path: a directory, made if it is not there. Other files in it stay.
+    :param metadata: JSON-serializable facts about the weights, kept in ``config.json``.
+    :raises ValueError: the path is a file, or a weight is NaN or infinite.
+    """
+    native.write(bilm, Path(path), metadata)
+
+
+def write(bilm: BiLM, path: AnyPath, format_name: str) -> None:
+    """Write a biLM in a registered format.
+
+    :param path: a directory, made if it is not there.
+    :param format_name: ``native``, ``bilm-tf``, or the name of another registered format.
+    :raises ValueError: no such format, or the format cannot hold this biLM.
+    """
+    known = formats()
+    if format_name not in known:
+        raise ValueError(
+            f"Unknown format of weights {format_name!r}; expected one of {', '.join(known)}."
+        )
+    known[format_name].write(bilm, Path(path))
+
+
+def formats() -> Dict[str, Format]:
+    """All registered formats by name, sorted."""
+    return dict(sorted(registry.formats.get_all().items()))
+
+
+def _load_archive(path: Path) -> BiLM:
+    patterns = {pattern for form in formats().values() for pattern in form.patterns}
+    with unpacked(path, patterns) as directory:
+        try:
+            return load(directory)
+        except ValueError as error:
+            # The name of a directory that is gone would help nobody.
+            message = str(error).replace(f"{directory}{os.sep}", f"{path}:")
+            raise ValueError(message.replace(str(directory), str(path))) from error
+
+
+def _wanted() -> str:
+    return "; ".join(f"{form.name} ({form.contents})" for form in formats().values())
+
+
+def _contents(directory: Path) -> str:
+    return listed(sorted(child.name for child in directory.iterdir())) or "nothing"

@@ -1,0 +1,144 @@
+"""The thinc layer from Docs to the biLM's layers: segments in, rows of every token out."""
+
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+from spacy.tokens import Doc
+from thinc.api import Model
+from thinc.shims import Shim
+from thinc.types import Floats3d
+
+from ..bilm import BiLM, InitialState
+from .encoder import EncoderModelT, lazy_bilm
+from .segments import words_of_segments
+from .types import ElmoModelT, SegmenterT
+
+
+@dataclass
+class ElmoSettings:
+    """What may change without changing the weights. It is no part of a saved model: msgpack
+    cannot say it, so the config is always right.
+
+    :param segments: cuts Docs into segments.
+    :param initial_state: what the LSTMs remember before a segment.
+    :param batch_tokens: positions that run in one sub-batch.
+    :param frozen: the biLM gives layers, takes no gradient and stays bit-equal.
+    """
+
+    segments: SegmenterT
+    initial_state: InitialState
+    batch_tokens: int
+    frozen: bool = True
+
+    def replace_listener_cfg(
+        self, elmo_cfg: Dict[str, Any], listener_cfg: Dict[str, Any]
+    ) -> Dict[str, Any]:
+        """The config of a listener's stand-in, see ``Language.replace_listeners``."""
+        return {
+            "@architectures": "spacy-elmo.MixedElmo.v1",
+            "elmo": elmo_cfg,
+            "mix": listener_cfg.get("mix"),
+            "frozen": self.frozen,
+        }
+
+
+def build_elmo(encoder: EncoderModelT, settings: ElmoSettings) -> ElmoModelT:
+    """Docs to layers, *Shape:* (n_layers + 1, n_tokens, width) a Doc, zeros for whitespace."""
+    attrs = {
+        "elmo_settings": settings,
+        "replace_listener": replace_listener,
+        "replace_listener_cfg": settings.replace_listener_cfg,
+    }
+    return Model("elmo", forward, init=init, layers=[encoder], dims={"nO": None}, attrs=attrs)
+
+
+def settings_of(model: ElmoModelT) -> ElmoSettings:
+    """The settings of an elmo model."""
+    return model.attrs["elmo_settings"]
+
+
+def bilm_of(model: ElmoModelT) -> BiLM:
+    """The biLM of an elmo model, loaded and warmed up now if it has not been."""
+    bilm = lazy_bilm(model.layers[0]).get()
+    if settings_of(model).initial_state == "warm":
+        bilm.warm_up()
+    if model.has_dim("nO") is None:
+        model.set_dim("nO", bilm.width)
+    return bilm
+
+
+def embed_docs(
+    model: ElmoModelT, docs: Sequence[Doc], layer_weights: Optional[Sequence[float]] = None
+) -> List[Any]:
+    """Layers of Docs without gradients, or their weighted sums.
+
+    model (Model): The elmo model.
+    docs (Sequence[Doc]): The Docs.
+    layer_weights (Optional[Sequence[float]]): A weight a layer.
+    RETURNS (List[Union[Floats2d, Floats3d]]): An array of its own a Doc,
+        (n_layers + 1, n_tokens, width), or (n_tokens, width) with weights. Whitespace tokens have
+        zeros.
+    """
+    bilm = bilm_of(model)
+    settings = settings_of(model)
+    n_layers = () if layer_weights is not None else (bilm.config.n_layers + 1,)
+    outputs: List[Any] = [model.ops.alloc((*n_layers, len(doc), bilm.width)) for doc in docs]
+    words, places = words_of_segments(settings.segments, docs)
+    for segment, array in bilm.iter_embed(
+        words,
+        initial_state=settings.initial_state,
+        batch_tokens=settings.batch_tokens,
+        layer_weights=layer_weights,
+    ):
+        number, rows = places[segment]
+        outputs[number][..., rows, :] = model.ops.xp.asarray(array)
+    return outputs
+
+
+def init(model: ElmoModelT, X: Any = None, Y: Any = None) -> None:
+    bilm_of(model)
+
+
+def forward(
+    model: ElmoModelT, docs: List[Doc], is_train: bool
+) -> Tuple[List[Floats3d], Callable[[List[Floats3d]], List]]:
+    settings = settings_of(model)
+    if not is_train:
+        return embed_docs(model, docs), _no_backprop
+    if settings.frozen:
+        # A gradient of zeros, left from a time before freezing, would still let the optimizer's
+        # weight decay move the weights. No gradient cannot.
+        bilm_of(model).zero_grad(set_to_none=True)
+        return embed_docs(model, docs), _no_backprop
+    bilm = bilm_of(model)
+    outputs = [model.ops.alloc3f(bilm.config.n_layers + 1, len(doc), bilm.width) for doc in docs]
+    words, places = words_of_segments(settings.segments, docs)
+    if not words:
+        return outputs, _no_backprop
+    layers, backprop_encoder = model.layers[0](
+        (words, settings.initial_state, settings.batch_tokens), is_train
+    )
+    for array, (number, rows) in zip(layers, places):
+        outputs[number][:, rows] = array
+
+    def backprop(d_outputs: List[Floats3d]) -> List:
+        return backprop_encoder(
+            [model.ops.as_contig(d_outputs[number][:, rows]) for number, rows in places]
+        )
+
+    return outputs, backprop
+
+
+def replace_listener(model: ElmoModelT) -> ElmoModelT:
+    """Make a copied elmo model independent, see ``Language.replace_listeners``. Optimizers keep
+    their moments by shim id, which a copy shares with its origin until it gets its own."""
+    for node in model.walk():
+        for shim in node.shims:
+            with Shim.global_id_lock:
+                Shim.global_id += 1
+                shim.id = Shim.global_id
+    return model
+
+
+def _no_backprop(d_outputs: List[Floats3d]) -> List:
+    return []

@@ -1,0 +1,101 @@
+"""How a Doc is cut into segments, the pieces that the biLM reads between ``<S>`` and ``</S>``."""
+
+from functools import partial
+from typing import List, Sequence, Tuple
+
+from spacy.tokens import Doc, Span
+
+from .types import SegmenterT
+
+WINDOW = 128
+
+
+def build_sentences_v1(*, window: int = WINDOW) -> SegmenterT:
+    """Registered as ``spacy-elmo.sentences.v1``: a segment a sentence, where the Doc has sentence
+    boundaries, else windows. A sentence longer than a window is cut into windows too, so that no
+    text can make a segment of unbounded length.
+
+    window (int): Most tokens of a segment, whitespace not counted.
+    RETURNS (Callable[[Sequence[Doc]], List[List[Span]]]): The segmenter.
+    """
+    return partial(_segment, window=_validate_window(window), use_sentences=True)
+
+
+def build_windows_v1(*, window: int = WINDOW) -> SegmenterT:
+    """Registered as ``spacy-elmo.windows.v1``: segments of a fixed number of tokens, the last one
+    of a Doc shorter, whatever its sentences.
+
+    window (int): Tokens of a segment, whitespace not counted.
+    RETURNS (Callable[[Sequence[Doc]], List[List[Span]]]): The segmenter.
+    """
+    return partial(_segment, window=_validate_window(window), use_sentences=False)
+
+
+def words_of_segments(
+    segments: SegmenterT, docs: Sequence[Doc]
+) -> Tuple[List[List[str]], List[Tuple[int, List[int]]]]:
+    """The words that the biLM reads, and where their rows belong. Whitespace tokens are left out:
+    biLMs are trained on words, and a run of newlines would come between a word and its context.
+
+    segments (SegmenterT): The segmenter.
+    docs (Sequence[Doc]): The Docs to cut.
+    RETURNS (Tuple): A list of words a segment, and as many pairs of Doc number and token numbers.
+        Segments without a word are left out.
+    RAISES (ValueError): The segmenter did not give each token of a Doc once and in order.
+    """
+    words: List[List[str]] = []
+    places: List[Tuple[int, List[int]]] = []
+    spans_of_docs = segments(docs)
+    if len(spans_of_docs) != len(docs):
+        raise ValueError(
+            f"The segments function gave {len(spans_of_docs)} lists of spans for {len(docs)} "
+            "docs; expected one list a doc. Change the 'segments' setting of the elmo model."
+        )
+    for number, (doc, spans) in enumerate(zip(docs, spans_of_docs)):
+        end = 0
+        for span in spans:
+            if span.start != end or span.end > len(doc):
+                break
+            end = span.end
+            tokens = [token for token in span if not token.is_space]
+            if tokens:
+                words.append([token.text for token in tokens])
+                places.append((number, [token.i for token in tokens]))
+        if end != len(doc):
+            raise ValueError(
+                f"The segments function does not cover doc {number} ({len(doc)} tokens): token "
+                f"{end} is left out or comes twice. Expected spans in order that hold each token "
+                "once. Change the 'segments' setting of the elmo model."
+            )
+    return words, places
+
+
+def _segment(docs: Sequence[Doc], *, window: int, use_sentences: bool) -> List[List[Span]]:
+    segments: List[List[Span]] = []
+    for doc in docs:
+        if use_sentences and doc.has_annotation("SENT_START"):
+            spans = list(doc.sents)
+        else:
+            spans = [doc[:]]
+        segments.append([part for span in spans for part in _cut(span, window)])
+    return segments
+
+
+def _cut(span: Span, window: int) -> List[Span]:
+    if len(span) <= window:
+        return [span] if len(span) else []
+    parts: List[Span] = []
+    start, n_words = span.start, 0
+    for token in span:
+        if n_words == window and not token.is_space:
+            parts.append(span.doc[start : token.i])
+            start, n_words = token.i, 0
+        n_words += not token.is_space
+    parts.append(span.doc[start : span.end])
+    return parts
+
+
+def _validate_window(window: int) -> int:
+    if window < 1:
+        raise ValueError(f"The 'window' of the segments is {window}; expected 1 or more.")
+    return window

@@ -1,0 +1,5 @@
+"""The ``elmo`` component."""
+
+from .elmo import Elmo
+
+__all__ = ["Elmo"]

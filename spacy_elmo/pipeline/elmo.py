@@ -1,0 +1,330 @@
+"""The ``elmo`` component: contextual vectors on Docs, and layers for the listeners."""
+
+from itertools import islice
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
+
+from spacy.errors import Errors
+from spacy.language import Language
+from spacy.pipeline import TrainablePipe
+from spacy.pipeline.tok2vec import Tok2Vec, Tok2VecListener
+from spacy.tokens import Doc
+from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.vocab import Vocab
+from thinc.api import Config, Model, Optimizer, set_dropout_rate
+
+from ..models.elmo import bilm_of, embed_docs, settings_of
+from ..models.encoder import SourceT, lazy_bilm
+from ..models.listener import layers_extension, receive, state_of, store_layers
+from ..models.scalar_mix import fixed_weights
+from ..models.types import ElmoModelT, LayersT, LayerWeightsT
+
+DEFAULT_CONFIG = """
+[elmo]
+frozen = true
+layer_weights = "average"
+store_layers = null
+set_tensor = true
+
+[elmo.model]
+@architectures = "spacy-elmo.Elmo.v1"
+source = null
+width = null
+initial_state = "warm"
+batch_tokens = 4096
+
+[elmo.model.segments]
+@misc = "spacy-elmo.sentences.v1"
+"""
+
+
+@Language.factory(
+    "elmo",
+    assigns=["doc.tensor", "doc._.elmo_layers"],
+    default_config=Config().from_str(DEFAULT_CONFIG)["elmo"],
+)
+def make_elmo(
+    nlp: Language,
+    name: str,
+    model: Model,
+    frozen: bool,
+    layer_weights: LayerWeightsT,
+    store_layers: Optional[bool],
+    set_tensor: bool,
+) -> "Elmo":
+    """Make an ``elmo`` component, see :class:`Elmo`."""
+    return Elmo(
+        nlp.vocab,
+        model,
+        name,
+        frozen=frozen,
+        layer_weights=layer_weights,
+        store_layers=store_layers,
+        set_tensor=set_tensor,
+    )
+
+
+class Elmo(TrainablePipe):
+    """Writes a mix of a biLM's layers to ``doc.tensor``, and the layers themselves to
+    ``doc._.elmo_layers`` (``doc._.<name>_layers`` under another name) where something listens.
+
+    vocab (Vocab): The pipeline's vocabulary.
+    model (Model[List[Doc], List[Floats3d]]): The model, ``spacy-elmo.Elmo.v1``.
+    name (str): The component's name.
+    frozen (bool): Keep the biLM bit-equal in training; listeners learn their mixes all the same.
+    layer_weights (Union[str, int, List[float]]): The mix of ``doc.tensor``: "average", "top", the
+        number of a layer, or a weight a layer. No loss could train it.
+    store_layers (Optional[bool]): Keep all layers on each Doc, 4 x (n_layers + 1) x width bytes a
+        token. None: only where a later component listens.
+    set_tensor (bool): Write ``doc.tensor``.
+    RAISES (ValueError): ``layer_weights`` names no fixed mix.
+    """
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: ElmoModelT,
+        name: str = "elmo",
+        *,
+        frozen: bool = True,
+        layer_weights: LayerWeightsT = "average",
+        store_layers: Optional[bool] = None,
+        set_tensor: bool = True,
+    ) -> None:
+        self.vocab = vocab
+        self.model = model
+        self.name = name
+        self.cfg: Dict[str, Any] = {}
+        self.layer_weights = layer_weights
+        self.store_layers = store_layers
+        self.set_tensor = set_tensor
+        self.frozen = frozen
+        self.listener_map = {}
+        if layer_weights == "learned":
+            raise ValueError(
+                f"[components.{name}] layer_weights is 'learned', but no loss reaches doc.tensor; "
+                "expected 'average', 'top', the number of a layer, or a list with a weight a "
+                "layer. Listeners learn mixes of their own."
+            )
+        layers_extension(name)
+
+    @property
+    def frozen(self) -> bool:
+        """Does training leave the biLM alone?"""
+        return settings_of(self.model).frozen
+
+    @frozen.setter
+    def frozen(self, value: bool) -> None:
+        settings_of(self.model).frozen = value
+
+    @property
+    def width(self) -> int:
+        """Size of a vector. Loads the biLM if that has not happened."""
+        return bilm_of(self.model).width
+
+    # What makes spaCy take this for a component that others listen to: spacy.ty.ListenedToComponent
+
+    @property
+    def listener_map(self) -> Dict[str, List[Model]]:
+        """RETURNS (Dict[str, List[Model]]): The listeners of each component that listens."""
+        return self._listener_map
+
+    @listener_map.setter
+    def listener_map(self, value: Dict[str, List[Model]]) -> None:
+        # spaCy sets an empty map, then calls find_listeners() with each later component in order.
+        self._listener_map = value
+        # Components that read doc.tensor for the vectors of a Tok2Vec component before this one.
+        self._tensor_readers: List[str] = []
+        self._tok2vec_follows = False
+
+    @property
+    def listeners(self) -> List[Model]:
+        """RETURNS (List[Model]): The listeners of all components, in pipeline order."""
+        return [listener for name in self.listener_map for listener in self.listener_map[name]]
+
+    @property
+    def listening_components(self) -> List[str]:
+        """RETURNS (List[str]): The names of the components that listen."""
+        return list(self.listener_map)
+
+    def add_listener(self, listener: Model, component_name: str) -> None:
+        """Link a listener of a later component."""
+        state = state_of(listener)
+        assert state is not None
+        state.upstream, state.linked_name = self, self.name
+        state.component_name = component_name
+        listeners = self.listener_map.setdefault(component_name, [])
+        if listener not in listeners:
+            listeners.append(listener)
+
+    def remove_listener(self, listener: Model, component_name: str) -> bool:
+        """Unlink a listener. RETURNS (bool): It was linked."""
+        listeners = self.listener_map.get(component_name, [])
+        if listener not in listeners:
+            return False
+        listeners.remove(listener)
+        if not listeners:
+            del self.listener_map[component_name]
+        return True
+
+    def find_listeners(self, component: Any) -> None:
+        """Link the listeners in a later component's model that name this component or "*". Since
+        spaCy asks upstream components in pipeline order, "*" ends at the nearest one."""
+        model = getattr(component, "model", None)
+        if not isinstance(model, Model):
+            return
+        self._tok2vec_follows |= isinstance(component, Tok2Vec)
+        for node in model.walk():
+            state = state_of(node)
+            if state is not None and state.upstream_name in ("*", self.name):
+                self.add_listener(node, component.name)
+            # A Tok2Vec that follows writes doc.tensor anew for those that listen to it.
+            if isinstance(node, Tok2VecListener) and not self._tok2vec_follows:
+                self._tensor_readers.append(component.name)
+
+    # Prediction
+
+    @property
+    def _stores_layers(self) -> bool:
+        return bool(self.listener_map) if self.store_layers is None else self.store_layers
+
+    def predict(self, docs: Iterable[Doc]) -> List[Any]:
+        """The layers of Docs where they are to be stored, else their mix at once, since all
+        layers of a large batch would take much memory.
+
+        docs (Iterable[Doc]): The Docs, also without tokens.
+        RETURNS (List[Union[Floats2d, Floats3d]]): An array a Doc.
+        """
+        docs = list(docs)
+        if self._stores_layers:
+            return self.model.predict(docs)
+        return embed_docs(self.model, docs, self._mix())
+
+    def set_annotations(self, docs: Sequence[Doc], outputs: Sequence[Any]) -> None:
+        """Write what :meth:`predict` gave.
+
+        docs (Sequence[Doc]): The Docs.
+        outputs (Sequence[Union[Floats2d, Floats3d]]): An array a Doc.
+        RAISES (ValueError): The vectors would replace those of a Tok2Vec component that later
+            components read.
+        """
+        self._check_tensor_readers()
+        ops = self.model.ops
+        for doc, output in zip(docs, outputs):
+            if output.ndim == 3:
+                store_layers(doc, self.name, ops.to_numpy(output))
+                weights = ops.asarray1f(self._mix())
+                output = ops.xp.tensordot(weights, output, axes=(0, 0))
+            if self.set_tensor:
+                doc.tensor = output
+                # spaCy caches the average on first access.
+                doc.vector = None  # type: ignore[assignment]
+                doc.vector_norm = None  # type: ignore[assignment]
+
+    def _mix(self) -> List[float]:
+        return fixed_weights(self.layer_weights, bilm_of(self.model).config.n_layers + 1)
+
+    def _check_tensor_readers(self) -> None:
+        if self.set_tensor and self._tensor_readers:
+            readers = ", ".join(map(repr, self._tensor_readers))
+            raise ValueError(
+                f"{self.name!r} would replace the vectors of a tok2vec component before it in "
+                f"doc.tensor, where {readers} would read them. Set [components.{self.name}] "
+                f"set_tensor = false, or place {self.name!r} before the tok2vec component."
+            )
+
+    # Training
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optional[Optimizer] = None,
+        losses: Optional[Dict[str, float]] = None,
+    ) -> Dict[str, float]:
+        """Compute the layers of a batch once and hand them to all listeners, which learn from
+        them; unless frozen, take their gradients back.
+
+        examples (Iterable[Example]): The batch.
+        drop (float): The training block's dropout; the biLM has its own.
+        sgd (Optional[Optimizer]): The optimizer.
+        losses (Optional[Dict[str, float]]): Gets 0.0 under the component's name while frozen, else
+            the squared norm of the gradients.
+        RETURNS (Dict[str, float]): The losses.
+        """
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        examples = list(examples)
+        validate_examples(examples, "Elmo.update")
+        docs = [example.predicted for example in examples]
+        if not self.listeners or not docs:
+            return losses
+        set_dropout_rate(self.model, drop)
+        layers, backprop_layers = self.model.begin_update(docs)
+        if self.frozen:
+            for listener in self.listeners:
+                receive(listener, docs, layers, backprop_layers)
+            return losses
+        d_layers = [self.model.ops.alloc3f(*doc_layers.shape) for doc_layers in layers]
+
+        def accumulate(d_listener: List[Any]) -> None:
+            for total, gradient in zip(d_layers, d_listener):
+                # A component without tokens to learn from cannot know the number of layers.
+                if gradient.size:
+                    total += gradient
+                    losses[self.name] += float((gradient**2).sum())
+
+        def backprop(d_listener: LayersT) -> Any:
+            accumulate(d_listener)
+            d_docs = backprop_layers(d_layers)
+            if sgd is not None:
+                self.finish_update(sgd)
+            return d_docs
+
+        # torch goes back through a graph once, so only the last listener starts it.
+        for listener in self.listeners[:-1]:
+            receive(listener, docs, layers, accumulate)
+        receive(self.listeners[-1], docs, layers, backprop)
+        return losses
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        """Apply the gradients, unless frozen."""
+        if not self.frozen:
+            self.model.finish_update(sgd)
+
+    def get_loss(self, examples: Any, scores: Any) -> None:
+        """The component has no loss of its own."""
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Optional[Language] = None,
+        source: Optional[SourceT] = None,
+    ) -> None:
+        """Load the weights, if that has not happened.
+
+        get_examples (Callable[[], Iterable[Example]]): Sample examples.
+        nlp (Optional[Language]): The pipeline.
+        source (Optional[Union[str, Dict[str, Any]]]): Weights to load in place of what the model
+            has, by ``[initialize.components.elmo]``. With it, the model's own ``source`` may stay
+            empty.
+        RAISES (ValueError): The weights cannot be loaded, or the pipeline's components would
+            write over each other's vectors.
+        """
+        validate_get_examples(get_examples, "Elmo.initialize")
+        docs = [example.x for example in islice(get_examples(), 10)]
+        if not docs:
+            raise ValueError(Errors.E923.format(name=self.name))
+        module = lazy_bilm(self.model.layers[0])
+        if source is not None:
+            module.load(source)
+        elif module.bilm is None and module.source is not None:
+            module.load(module.source)
+        self.model.initialize(X=docs)
+        self._mix()
+        self._check_tensor_readers()
+
+    def add_label(self, label: str) -> None:
+        """Not for this component."""
+        raise NotImplementedError(f"{self.name!r} has no labels.")

@@ -1,0 +1,51 @@
+"""What all tests share: a toy biLM of unusual sizes, and the place of reference data."""
+
+import os
+from pathlib import Path
+from typing import Any, Callable, Dict
+
+import pytest
+import torch
+
+from spacy_elmo import BiLM, BiLMConfig
+
+ROOT = Path(__file__).parent.parent
+
+#: Every size is different and none is a default, so that no two can be taken for each other.
+TOY_SIZES: Dict[str, Any] = {
+    "filters": [[1, 4], [2, 8], [3, 17]],
+    "char_embedding_dim": 5,
+    "projection_dim": 12,
+    "cell_size": 20,
+    "n_layers": 2,
+    "n_highway": 1,
+}
+
+
+def random_bilm(seed: int = 0, scale: float = 3.0, **sizes: Any) -> BiLM:
+    """A biLM with random weights that are large enough to reach the clips."""
+    torch.manual_seed(seed)
+    bilm = BiLM(BiLMConfig.from_dict({**TOY_SIZES, **sizes}))
+    with torch.no_grad():
+        for parameter in bilm.parameters():
+            parameter.uniform_(-scale, scale).mul_(parameter.shape[-1] ** -0.5)
+    return bilm.eval()
+
+
+@pytest.fixture
+def make_bilm() -> Callable[..., BiLM]:
+    return random_bilm
+
+
+@pytest.fixture
+def bilm(make_bilm: Callable[..., BiLM]) -> BiLM:
+    return make_bilm()
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of reference fixtures and data, which is no part of the repository."""
+    path = Path(os.environ.get("SPACY_ELMO_SHARED", ROOT.parent / "shared"))
+    if not path.is_dir():
+        pytest.skip(f"reference data not found at {path} (set SPACY_ELMO_SHARED)")
+    return path

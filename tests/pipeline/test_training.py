@@ -1,0 +1,352 @@
+"""What a user gets from training components that listen to elmo."""
+
+import pickle
+import warnings
+
+import numpy
+import pytest
+import spacy
+from spacy.training import Example
+
+from spacy_elmo import BiLM
+from spacy_elmo.models import layer_weights
+
+from .conftest import (
+    LISTENER,
+    TRAIN_DATA,
+    WIDTH,
+    bilm_of,
+    make_examples,
+    parameters,
+    same,
+    train,
+)
+
+TEXT = TRAIN_DATA[1][0]
+
+GOLD = {
+    "tagger": {"tags": ["N", "V", "J", "N"]},
+    "morphologizer": {"morphs": ["A=1", "B=2", "A=1", ""], "pos": ["NOUN", "VERB", "ADJ", "NOUN"]},
+    "senter": {"sent_starts": [1, 0, 0, 0]},
+    "parser": {"heads": [1, 1, 3, 1], "deps": ["nsubj", "ROOT", "amod", "obj"]},
+    "ner": {"entities": [(0, 1, "PRON")]},
+    "textcat": {"cats": {"FOOD": 1.0, "OTHER": 0.0}},
+    "trainable_lemmatizer": {"lemmas": ["I", "like", "green", "egg"]},
+}
+OTHER_GOLD = {
+    "ner": {"entities": [(0, 2, "PRON")]},
+    "trainable_lemmatizer": {"lemmas": ["we", "see", "old", "ship"]},
+    "textcat": {"cats": {"FOOD": 0.0, "OTHER": 1.0}},
+}
+
+
+def component_examples(nlp, name):
+    gold = {"I like green eggs": GOLD[name], "We saw old ships": OTHER_GOLD.get(name, GOLD[name])}
+    return [Example.from_dict(nlp.make_doc(text), annots) for text, annots in gold.items()]
+
+
+def add_component(nlp, name):
+    if name == "textcat":
+        model = {
+            "@architectures": "spacy.TextCatReduce.v1",
+            "exclusive_classes": True,
+            "use_reduce_first": True,
+            "use_reduce_last": False,
+            "use_reduce_max": True,
+            "use_reduce_mean": True,
+            "tok2vec": LISTENER,
+        }
+        nlp.add_pipe(name, config={"model": model})
+    else:
+        extra = {"parser": {"min_action_freq": 1}, "trainable_lemmatizer": {"min_tree_freq": 1}}
+        nlp.add_pipe(name, config={"model": {"tok2vec": LISTENER}, **extra.get(name, {})})
+
+
+def listening_layer(nlp, name):
+    """The tok2vec layer of a component: listener and mix."""
+    nodes = nlp.get_pipe(name).model.walk()
+    return next(n for n in nodes if n.layers and n.layers[0].name == "elmo_listener")
+
+
+@pytest.mark.parametrize("name", sorted(GOLD))
+def test_components_learn_and_keep_their_predictions(make_nlp, name, tmp_path):
+    nlp = make_nlp()
+    add_component(nlp, name)
+    spacy.util.fix_random_seed(0)
+    optimizer = nlp.initialize(lambda: component_examples(nlp, name))
+    before = parameters(nlp)
+    history = []
+    for _ in range(15):
+        losses = {}
+        nlp.update(component_examples(nlp, name), sgd=optimizer, losses=losses)
+        history.append(losses[name])
+        assert losses["elmo"] == 0.0
+    assert history[-1] < history[0]
+    assert same(parameters(nlp), before)
+    (mix,) = layer_weights(nlp.get_pipe(name))
+    assert mix.gamma != 1.0 and len(set(mix.weights)) > 1 and sum(mix.weights) == pytest.approx(1)
+
+    scores = [numpy.asarray(s) for s in _scores(nlp, name)]
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    for left, right in zip(_scores(loaded, name), scores):
+        assert numpy.array_equal(left, right)
+
+    # Pitfall 18: a stand-in for the listener predicts the same, and its config says what it is.
+    listeners_before = dict(nlp.get_pipe("elmo").listener_map)
+    nlp.replace_listeners("elmo", name, ["model.tok2vec"])
+    assert name in listeners_before and name not in nlp.get_pipe("elmo").listener_map
+    for left, right in zip(_scores(nlp, name), scores):
+        assert numpy.allclose(left, right, atol=1e-5)
+    nlp.to_disk(tmp_path / "replaced")
+    reloaded = spacy.load(tmp_path / "replaced")
+    for left, right in zip(_scores(reloaded, name), scores):
+        assert numpy.allclose(left, right, atol=1e-5)
+    nlp.remove_pipe("elmo")
+    for left, right in zip(_scores(nlp, name), scores):
+        assert numpy.allclose(left, right, atol=1e-5)
+
+
+def _scores(nlp, name):
+    pipe = nlp.get_pipe(name)
+    doc = nlp.make_doc("I like green eggs")
+    if "elmo" in nlp.pipe_names:
+        doc = nlp.get_pipe("elmo")(doc)
+    if name in ("parser", "ner"):
+        return pipe.model.get_ref("tok2vec").predict([doc])
+    output = pipe.model.predict([doc])
+    return output if isinstance(output, list) else [output]
+
+
+def test_each_component_has_a_mix_of_its_own(make_nlp):
+    nlp = make_nlp("tagger", "ner")
+    before = parameters(nlp)
+    train(nlp, steps=60, learn_rate=0.02)
+    assert same(parameters(nlp), before)
+    (tagger,), (ner,) = (layer_weights(nlp.get_pipe(name)) for name in ("tagger", "ner"))
+    # Pitfall 19: the weights move, and away from each other.
+    assert max(tagger.weights) - min(tagger.weights) > 0.01
+    assert not numpy.allclose(tagger.weights, ner.weights, atol=1e-3)
+    assert tagger.gamma != ner.gamma
+    assert [token.tag_ for token in nlp(TEXT)] == TRAIN_DATA[1][1]["tags"]
+
+
+def test_unfrozen_the_bilm_learns(make_nlp):
+    nlp = make_nlp("tagger", "ner", frozen=False)
+    before = parameters(nlp)
+    losses = train(nlp, steps=5)
+    after = parameters(nlp)
+    assert losses["elmo"] > 0
+    moved = [name for name in after if not numpy.array_equal(after[name], before[name])]
+    assert {name.split(".")[0] for name in moved} == {
+        "token_layer",
+        "forward_lstm",
+        "backward_lstm",
+    }
+    assert set(after) - set(moved) == {"warm_hidden", "warm_cell"}
+
+
+def test_unfrozen_gradients_of_all_listeners_add_up(make_nlp):
+    """The gradient that reaches the biLM, against a change of the loss: sum of the mixed vectors
+    of two listeners, one of them counted twice."""
+    import torch
+
+    from ..conftest import TOY_SIZES
+
+    nlp = make_nlp("tagger", "ner", frozen=False, model={"source": {**TOY_SIZES, "dropout": 0.0}})
+    nlp.initialize(lambda: make_examples(nlp))
+    elmo, examples = nlp.get_pipe("elmo"), make_examples(nlp)
+    docs = [example.predicted for example in examples]
+    elmo.update(examples)
+    for name, factor in (("tagger", 1.0), ("ner", 2.0)):
+        Y, backprop = listening_layer(nlp, name)(docs, is_train=True)
+        backprop([numpy.full_like(y, factor) for y in Y])
+
+    bilm = bilm_of(nlp)
+    found = {name: p.grad.clone() for name, p in bilm.named_parameters()}
+    bilm.zero_grad()
+    words = [[token.text for token in doc] for doc in docs]
+    total = 0.0
+    for sentence in words:
+        layers, _ = bilm([sentence], bilm.initial_states("warm", 1))
+        total = total + 3 * layers[0].mean(0).sum()
+    total.backward()
+    for name, parameter in bilm.named_parameters():
+        assert torch.allclose(found[name], parameter.grad, atol=1e-4, rtol=1e-4), name
+
+
+def test_freezing_after_training_freezes(make_nlp):
+    nlp = make_nlp("tagger", frozen=False)
+    spacy.util.fix_random_seed(0)
+    optimizer = nlp.initialize(lambda: make_examples(nlp))
+    nlp.update(make_examples(nlp), sgd=optimizer)
+    nlp.get_pipe("elmo").frozen = True
+    before = parameters(nlp)
+    for _ in range(3):
+        nlp.update(make_examples(nlp), sgd=optimizer)
+    assert same(parameters(nlp), before)
+    nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    for _ in range(3):
+        nlp.update(make_examples(nlp), sgd=optimizer)
+    (copy,) = [node for node in nlp.get_pipe("tagger").model.walk() if node.name == "elmo"]
+    assert same(copy.layers[0].shims[0]._model.bilm.state_dict(), before)
+
+
+def test_a_replaced_unfrozen_listener_learns_apart_from_its_origin(make_nlp):
+    nlp = make_nlp("tagger", "ner", frozen=False)
+    spacy.util.fix_random_seed(0)
+    optimizer = nlp.initialize(lambda: make_examples(nlp))
+    nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    tagger = nlp.get_pipe("tagger").model
+    (copy,) = [node for node in tagger.walk() if node.name == "elmo"]
+    origin = nlp.get_pipe("elmo").model
+    # Optimizers keep their moments by shim id.
+    assert copy.layers[0].shims[0].id != origin.layers[0].shims[0].id
+    nlp.update(make_examples(nlp), sgd=optimizer)
+    assert not same(copy.layers[0].shims[0]._model.bilm.state_dict(), parameters(nlp))
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_sub_batches_add_up(make_nlp, frozen):
+    nlp = make_nlp("tagger", frozen=frozen)
+    spacy.util.fix_random_seed(0)
+    optimizer = nlp.initialize(lambda: make_examples(nlp))
+    before = parameters(nlp)
+    for example in make_examples(nlp):
+        nlp.update([example], sgd=False)
+    for _, pipe in nlp.pipeline:
+        pipe.finish_update(optimizer)
+    assert same(parameters(nlp), before) == frozen
+    assert layer_weights(nlp.get_pipe("tagger"))[0].gamma != 1.0
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_docs_without_words_in_training(make_nlp, frozen):
+    nlp = make_nlp("tagger", "ner", frozen=frozen)
+    optimizer = nlp.initialize(lambda: make_examples(nlp))
+    empty = Example.from_dict(nlp.make_doc(""), {})
+    space = Example.from_dict(nlp.make_doc("\n\n"), {"tags": ["N"], "entities": []})
+    for batch in ([empty], [empty, empty], [empty, *make_examples(nlp)], [space], [empty, space]):
+        losses = {}
+        nlp.update(batch, sgd=optimizer, losses=losses)
+        assert "elmo" in losses
+    assert nlp(TEXT)[0].tag_
+
+
+@pytest.mark.parametrize("annotates", [[], ["elmo"]])
+@pytest.mark.parametrize("frozen", [True, False])
+def test_pitfall_5_frozen_components_of_the_training_block(make_nlp, annotates, frozen):
+    nlp = make_nlp("tagger", "ner", frozen=frozen)
+    spacy.util.fix_random_seed(0)
+    optimizer = nlp.initialize(lambda: make_examples(nlp))
+    before = parameters(nlp)
+    for _ in range(3):
+        examples = [*make_examples(nlp), Example.from_dict(nlp.make_doc(""), {})]
+        nlp.update(examples, sgd=optimizer, exclude=["elmo"], annotates=annotates)
+    assert same(parameters(nlp), before)
+    assert layer_weights(nlp.get_pipe("tagger"))[0].gamma != 1.0
+
+
+def test_leaving_out_the_last_listener_does_not_stop_the_others(make_nlp):
+    nlp = make_nlp("tagger", "ner")
+    optimizer = nlp.initialize(lambda: make_examples(nlp))
+    nlp.update(make_examples(nlp), sgd=optimizer, exclude=["ner"])
+    assert layer_weights(nlp.get_pipe("tagger"))[0].gamma != 1.0
+    nlp.update(make_examples(nlp)[:2], sgd=optimizer)
+    assert layer_weights(nlp.get_pipe("ner"))[0].gamma != 1.0
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_other_docs_than_the_pipe_got_are_an_error_where_gradients_would_be_lost(make_nlp, frozen):
+    nlp = make_nlp("tagger", frozen=frozen)
+    nlp.initialize(lambda: make_examples(nlp))
+    nlp.get_pipe("elmo").update(make_examples(nlp)[:2])
+    tagger = nlp.get_pipe("tagger")
+    if frozen:
+        assert tagger.update(make_examples(nlp)[2:])["tagger"] > 0
+    else:
+        with pytest.raises(ValueError, match="'tagger' was updated with other Docs than 'elmo'"):
+            tagger.update(make_examples(nlp)[2:])
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_pitfall_26_rehearse_and_resume(make_nlp, frozen):
+    nlp = make_nlp("tagger", frozen=frozen)
+    train(nlp, steps=3)
+    optimizer = nlp.resume_training()
+    assert "tagger" in nlp.rehearse(make_examples(nlp), sgd=optimizer)
+    nlp.update(make_examples(nlp), sgd=optimizer)
+
+
+def test_pitfall_26_elmo_without_listeners_and_a_loss_of_zero(make_nlp):
+    nlp = make_nlp()
+    nlp.add_pipe("tagger")
+    assert train(nlp, steps=1)["elmo"] == 0.0
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_a_trained_pipeline_can_be_pickled(make_nlp, frozen):
+    nlp = make_nlp("tagger", "ner", frozen=frozen)
+    train(nlp, steps=2)
+    nlp.get_pipe("elmo").update(make_examples(nlp))
+    loaded = pickle.loads(pickle.dumps(nlp))
+    assert numpy.array_equal(loaded(TEXT).tensor, nlp(TEXT).tensor)
+    assert [t.tag_ for t in loaded(TEXT)] == [t.tag_ for t in nlp(TEXT)]
+    optimizer = loaded.resume_training()
+    loaded.update(make_examples(loaded), sgd=optimizer)
+
+
+def test_averages_do_not_break_evaluation(make_nlp):
+    nlp = make_nlp("tagger")
+    optimizer = nlp.initialize(lambda: make_examples(nlp))
+    optimizer.averages = {}
+    nlp.update(make_examples(nlp), sgd=optimizer)
+    before = parameters(nlp)
+    with nlp.use_params(optimizer.averages):
+        assert nlp.evaluate(make_examples(nlp))["tag_acc"] >= 0
+    assert same(parameters(nlp), before)
+
+
+# Initialization
+
+
+def test_pitfall_21_initialize_loads_the_weights(make_nlp, weights):
+    nlp = make_nlp(model={"source": None})
+    nlp.config["initialize"]["components"]["elmo"] = {"source": str(weights)}
+    nlp.initialize()
+    expected = BiLM.from_pretrained(weights)
+    for name, value in expected.named_parameters():
+        assert numpy.array_equal(parameters(nlp)[name], value.detach())
+
+
+def test_pitfall_21_wrong_weights_are_an_error(make_nlp, weights, tmp_path):
+    nlp = make_nlp(model={"source": str(tmp_path / "nothing")})
+    with pytest.raises((ValueError, OSError), match="nothing"):
+        nlp.initialize()
+    nlp = make_nlp(model={"source": None, "width": 10})
+    nlp.config["initialize"]["components"]["elmo"] = {"source": str(weights)}
+    with pytest.raises(ValueError, match=f"width {WIDTH}.*config says 10"):
+        nlp.initialize()
+
+
+def test_initializing_again_keeps_loaded_weights(make_nlp, tmp_path):
+    nlp = make_nlp("tagger", frozen=False)
+    train(nlp, steps=2)
+    trained = parameters(nlp)
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    loaded.initialize(lambda: make_examples(loaded))
+    assert same(parameters(loaded), trained)
+
+
+def test_a_sourced_component_trains_on(make_nlp):
+    nlp = make_nlp("tagger")
+    train(nlp, steps=3)
+    other = spacy.blank("en")
+    other.add_pipe("elmo", source=nlp)
+    other.add_pipe("tagger", source=nlp)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        optimizer = other.resume_training()
+        other.update(make_examples(other), sgd=optimizer)
+        assert numpy.array_equal(other(TEXT).tensor, nlp(TEXT).tensor)
