@@ -9,6 +9,9 @@ import torch
 
 from spacy_elmo import BiLM, BiLMConfig
 
+# Toy sizes are too small to share among threads.
+torch.set_num_threads(1)
+
 ROOT = Path(__file__).parent.parent
 
 #: Every size is different and none is a default, so that no two can be taken for each other.

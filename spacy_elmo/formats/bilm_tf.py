@@ -24,8 +24,6 @@ from .state import new_bilm, state_tensors
 
 OPTIONS_FILE = "options.json"
 WEIGHTS_FILE = "weights.hdf5"
-# The name of the weights in NLPL's archives.
-NLPL_WEIGHTS_FILE = "model.hdf5"
 OPTIONS_PATTERN = "*options*.json"
 WEIGHTS_PATTERNS = ("*.hdf5", "*.h5")
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -69,8 +67,7 @@ def read(path: Path) -> BiLM:
             check_shape(weights_file, "dataset", row.dataset, shape, row.shape, why)
             if (dtype.kind, dtype.itemsize) != ("f", 4):
                 raise ValueError(
-                    f"{weights_file}: dataset {row.dataset!r} is of type {dtype}; "
-                    "expected float32."
+                    f"{weights_file}: dataset {row.dataset!r} is of type {dtype}; expected float32."
                 )
         bilm = new_bilm(config)
         parameters = dict(bilm.named_parameters())
@@ -140,9 +137,8 @@ def find_files(path: Path) -> Tuple[Path, Path]:
 
 def _choose_weights(directory: Path) -> Path:
     files = _weights_files(directory)
-    for choice in (NLPL_WEIGHTS_FILE, *(file.name for file in files if len(files) == 1)):
-        if directory / choice in files:
-            return directory / choice
+    if len(files) == 1:
+        return files[0]
     # Embeddings that the same tools wrote may lie beside the weights.
     with_weights = []
     for file in files:

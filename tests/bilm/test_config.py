@@ -3,11 +3,13 @@
 import json
 import pickle
 from dataclasses import fields
+from math import prod
 
 import pytest
 
 from spacy_elmo import BiLM, BiLMConfig
 from spacy_elmo.bilm.config import SettingError
+from spacy_elmo.formats.state import parameter_shapes
 
 SIZES = {"filters": [[1, 4], [3, 8]], "projection_dim": 6, "cell_size": 10}
 
@@ -49,10 +51,9 @@ def test_wrong_value_is_named(name, value):
 
 def test_filter_wider_than_a_word():
     with pytest.raises(
-        ValueError, match=r"'filters' is 'a width of 3'; expected widths up to .* \(4\)"
-    ) as info:
+        ValueError, match=r"'filters' is 'a width of 5'; expected widths up to .* \(4\)"
+    ):
         BiLMConfig.from_dict({**SIZES, "filters": [[5, 2]], "max_characters_per_token": 4})
-    del info
 
 
 def test_unknown_setting():
@@ -113,16 +114,11 @@ def test_published_sizes():
         (2048, 256, 1, 28),
         (1024, 128, 1, 14),
     ):
-        from spacy_elmo.formats.state import parameter_shapes
-
         config = BiLMConfig(
             filters=filters,
             projection_dim=projection_dim,
             cell_size=cell_size,
             n_highway=n_highway,
         )
-        n_parameters = sum(
-            shape[0] * (shape[1] if len(shape) > 1 else 1) * (shape[2] if len(shape) > 2 else 1)
-            for shape in parameter_shapes(config).values()
-        )
+        n_parameters = sum(prod(shape) for shape in parameter_shapes(config).values())
         assert round(n_parameters / 1e6) == expected

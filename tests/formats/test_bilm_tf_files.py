@@ -327,11 +327,15 @@ def test_weights_are_found_beside_embeddings(tmp_path, options, datasets):
     load(tmp_path)
 
 
-def test_model_hdf5_is_preferred(tmp_path, options, datasets):
-    # The layout of NLPL's archives.
+def test_layout_of_nlpl(tmp_path, options, datasets):
     oracle.write_files(tmp_path, options, datasets, "model.hdf5")
-    oracle.write_files(tmp_path, options, {}, "another.hdf5")
+    (tmp_path / "meta.json").write_text("{}")
+    (tmp_path / "vocab.txt.gz").write_bytes(b"")
     load(tmp_path)
+    # What is written beside it must not be taken for it, nor it for what is written.
+    write(load(tmp_path), tmp_path, "bilm-tf")
+    with pytest.raises(ValueError, match=r"has 2 HDF5 files .*: model.hdf5, weights.hdf5"):
+        load(tmp_path)
 
 
 def test_two_files_of_weights(tmp_path, options, datasets):

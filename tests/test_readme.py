@@ -1,0 +1,43 @@
+"""The README's examples run as printed."""
+
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from .conftest import ROOT, random_bilm
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+WEIGHTS = "projects/quickstart/training/bilm/model-best"
+
+
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_example(number, tmp_path):
+    """Run in a folder with weights at the place that the README names, and compare what is printed
+    with the comment behind each print."""
+    random_bilm(projection_dim=64).save_pretrained(tmp_path / WEIGHTS)
+    code = EXAMPLES[number]
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr
+    expected = [
+        comment.rpartition(": ")[2]
+        for comment in re.findall(r"^print\(.*\)\s+# (.*)$", code, re.MULTILINE)
+    ]
+    assert expected and result.stdout.splitlines() == expected
+
+
+def test_every_command_of_the_makefile_that_is_named_exists():
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    named = re.findall(r"make ([a-z-]+)", README)
+    assert {"quickstart", "test"} <= set(named) <= set(targets)
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_every_file_that_is_named_is_there():
+    for path in re.findall(r"`((?:projects|spacy_elmo|tests)/[\w./-]+\.\w+)`", README):
+        assert (ROOT / path).is_file(), path
