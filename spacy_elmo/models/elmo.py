@@ -33,13 +33,25 @@ class ElmoSettings:
     def replace_listener_cfg(
         self, elmo_cfg: Dict[str, Any], listener_cfg: Dict[str, Any]
     ) -> Dict[str, Any]:
-        """The config of a listener's stand-in, see ``Language.replace_listeners``."""
+        """The config of a listener's stand-in, see ``Language.replace_listeners``. spaCy gives the
+        component's ``tok2vec`` block, wherever in it the listener is."""
+        listener = find_block(listener_cfg, "spacy-elmo.ElmoListener.v1") or {}
         return {
             "@architectures": "spacy-elmo.MixedElmo.v1",
             "elmo": elmo_cfg,
-            "mix": listener_cfg.get("mix"),
+            "mix": listener.get("mix"),
             "frozen": self.frozen,
         }
+
+
+def find_block(config: Any, architecture: str) -> Optional[Dict[str, Any]]:
+    """The first block of a config with this architecture, at any depth."""
+    if not isinstance(config, dict):
+        return None
+    if config.get("@architectures") == architecture:
+        return config
+    found = (find_block(value, architecture) for value in config.values())
+    return next((block for block in found if block is not None), None)
 
 
 def build_elmo(encoder: EncoderModelT, settings: ElmoSettings) -> ElmoModelT:

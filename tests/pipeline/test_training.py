@@ -118,6 +118,30 @@ def _scores(nlp, name):
     return output if isinstance(output, list) else [output]
 
 
+def test_a_listener_deep_in_the_model_is_replaced_with_its_mix(make_nlp, tmp_path):
+    nlp = make_nlp()
+    mix = {"@architectures": "spacy-elmo.ScalarMix.v1", "layer_weights": "top"}
+    tok2vec = {
+        "@architectures": "spacy.Tok2Vec.v2",
+        "embed": {**LISTENER, "mix": mix},
+        "encode": {
+            "@architectures": "spacy.MaxoutWindowEncoder.v2",
+            "width": WIDTH,
+            "window_size": 1,
+            "maxout_pieces": 2,
+            "depth": 1,
+        },
+    }
+    nlp.add_pipe("tagger", config={"model": {"tok2vec": tok2vec}})
+    train(nlp, steps=2)
+    scores = _scores(nlp, "tagger")[0]
+    nlp.replace_listeners("elmo", "tagger", ["model.tok2vec.embed"])
+    nlp.remove_pipe("elmo")
+    nlp.to_disk(tmp_path)
+    for replaced in (nlp, spacy.load(tmp_path)):
+        assert numpy.allclose(_scores(replaced, "tagger")[0], scores, atol=1e-5)
+
+
 def test_each_component_has_a_mix_of_its_own(make_nlp):
     nlp = make_nlp("tagger", "ner")
     before = parameters(nlp)

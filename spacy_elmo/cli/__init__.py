@@ -1,0 +1,1 @@
+"""Commands of ``spacy elmo``: thin functions over the library."""

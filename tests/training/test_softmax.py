@@ -1,0 +1,214 @@
+"""Softmax heads: exact where they say so, near it where they sample, bounded in memory."""
+
+import subprocess
+import sys
+
+import numpy
+import pytest
+import torch
+
+from spacy_elmo.bilm import softmax
+from spacy_elmo.bilm.softmax import (
+    FullSoftmax,
+    SampledSoftmax,
+    build_full_softmax_v1,
+    build_sampled_softmax_v1,
+    inclusion_probabilities,
+)
+
+N_WORDS, WIDTH, N_PREDICTIONS = 50, 6, 40
+
+
+def make_counts(n_words=N_WORDS, seed=0):
+    random = numpy.random.default_rng(seed)
+    return torch.from_numpy(random.zipf(1.3, n_words).clip(max=5000))
+
+
+def make_batch(seed=0):
+    torch.manual_seed(seed)
+    hidden = torch.randn(N_PREDICTIONS, WIDTH)
+    # Frequent words are frequent targets, as in text.
+    targets = torch.multinomial(make_counts().double(), N_PREDICTIONS, replacement=True)
+    return hidden, targets
+
+
+def plain_losses(head, hidden, targets):
+    """Negative log-probabilities in float64, by the definition."""
+    weight, bias = (p.detach().double().numpy() for p in (head.weight, head.bias))
+    logits = hidden.double().numpy() @ weight.T + bias
+    exps = numpy.exp(logits)
+    return -numpy.log(exps[numpy.arange(len(targets)), targets] / exps.sum(1))
+
+
+def gradients(head, losses, hidden):
+    return torch.autograd.grad(losses.mean(), [head.weight, head.bias, hidden])
+
+
+@pytest.mark.parametrize("make", [FullSoftmax, build_sampled_softmax_v1(n_samples=5)])
+def test_a_new_head_gives_every_word_its_share_of_the_text(make):
+    counts = make_counts()
+    head = make(WIDTH, counts)
+    no_context = torch.zeros(N_WORDS, WIDTH)
+    losses = head.exact_losses(no_context, torch.arange(N_WORDS))
+    torch.testing.assert_close(torch.exp(-losses), (counts / counts.sum()).float())
+
+
+def test_a_word_that_is_never_predicted_has_a_finite_bias():
+    head = FullSoftmax(WIDTH, torch.tensor([0, 3, 5]))
+    assert torch.isfinite(head.bias).all()
+
+
+@pytest.mark.parametrize("make", [FullSoftmax, build_sampled_softmax_v1(n_samples=5)])
+@pytest.mark.parametrize("logits_a_chunk", [1, 7 * N_WORDS, 2**23])
+def test_exact_losses_are_those_of_the_full_softmax_in_any_chunks(
+    make, logits_a_chunk, monkeypatch
+):
+    monkeypatch.setattr(softmax, "LOGITS_A_CHUNK", logits_a_chunk)
+    head = make(WIDTH, make_counts())
+    hidden, targets = make_batch()
+    with torch.no_grad():
+        losses = head.exact_losses(hidden, targets)
+    numpy.testing.assert_allclose(losses, plain_losses(head, hidden, targets), rtol=1e-5)
+
+
+def test_chunks_change_no_gradient(monkeypatch):
+    head = FullSoftmax(WIDTH, make_counts())
+    hidden, targets = make_batch()
+    hidden.requires_grad_()
+    whole = gradients(head, head(hidden, targets), hidden)
+    monkeypatch.setattr(softmax, "LOGITS_A_CHUNK", 7 * N_WORDS)
+    chunked = gradients(head, head(hidden, targets), hidden)
+    torch.testing.assert_close(chunked, whole)
+
+
+@pytest.mark.parametrize("n_samples", [N_WORDS, 10 * N_WORDS])
+def test_a_sample_of_everything_is_the_full_softmax(n_samples):
+    """Every target is in the sample too, so this also counts accidental hits once."""
+    head = SampledSoftmax(WIDTH, make_counts(), n_samples=n_samples)
+    hidden, targets = make_batch()
+    hidden.requires_grad_()
+    sampled = head(hidden, targets)
+    exact = head.exact_losses(hidden, targets)
+    torch.testing.assert_close(sampled, exact)
+    torch.testing.assert_close(gradients(head, sampled, hidden), gradients(head, exact, hidden))
+
+
+def test_sampled_losses_and_gradients_are_near_the_full_ones_on_average():
+    head = SampledSoftmax(WIDTH, make_counts(), n_samples=35)
+    hidden, targets = make_batch()
+    hidden.requires_grad_()
+    exact = head.exact_losses(hidden, targets)
+    full = torch.cat([g.flatten() for g in gradients(head, exact, hidden)])
+    draws = []
+    losses = []
+    for _ in range(400):
+        sampled = head(hidden, targets)
+        losses.append(sampled.mean().item())
+        draws.append(torch.cat([g.flatten() for g in gradients(head, sampled, hidden)]))
+    assert numpy.mean(losses) == pytest.approx(exact.mean().item(), rel=0.02)
+    off = (torch.stack(draws).mean(0) - full).norm() / full.norm()
+    assert off < 0.05
+    # The average is what is near; a single draw is not.
+    assert (draws[0] - full).norm() / full.norm() > 3 * off
+
+
+def test_one_sample_serves_a_whole_batch():
+    head = SampledSoftmax(WIDTH, make_counts(), n_samples=5)
+    hidden = torch.randn(1, WIDTH).expand(20, -1)
+    losses = head(hidden, torch.full((20,), 4))
+    torch.testing.assert_close(losses, losses[:1].expand(20))
+
+
+def test_an_empty_sample_and_an_empty_batch_are_no_error():
+    head = SampledSoftmax(WIDTH, make_counts(), n_samples=1)
+    head.inclusion.zero_()
+    hidden, targets = make_batch()
+    assert head(hidden, targets).abs().max() == 0
+    for other in (head, FullSoftmax(WIDTH, make_counts())):
+        losses = other(hidden[:0], targets[:0])
+        assert losses.shape == (0,)
+        losses.sum().backward()
+
+
+@pytest.mark.parametrize("n_samples", [1, 10, 999])
+def test_inclusion_probabilities_fall_with_the_rank_and_sum_to_the_sample_size(n_samples):
+    probabilities = inclusion_probabilities(1000, n_samples)
+    assert float(probabilities.double().sum()) == pytest.approx(n_samples, rel=1e-4)
+    assert (probabilities.diff() <= 0).all()
+    assert 0 < probabilities.min() and probabilities.max() <= 1
+
+
+def test_inclusion_probabilities_are_those_of_log_uniform_draws():
+    n_words, n_samples = 200, 30
+    expected = inclusion_probabilities(n_words, n_samples).numpy()
+    # The number of draws that the first rank's probability tells, then the draws themselves.
+    p = numpy.log((numpy.arange(n_words) + 2) / (numpy.arange(n_words) + 1))
+    p /= numpy.log(n_words + 1)
+    n_draws = round(numpy.log1p(-expected[5].astype(float)) / numpy.log1p(-p[5]))
+    random = numpy.random.default_rng(0)
+    found = numpy.zeros(n_words)
+    for _ in range(4000):
+        found[numpy.unique(random.choice(n_words, size=n_draws, p=p))] += 1 / 4000
+    numpy.testing.assert_allclose(found, expected, atol=0.03)
+
+
+def test_the_order_of_the_vocabulary_does_not_matter():
+    counts = torch.arange(N_WORDS, 0, -1) ** 2
+    order = torch.randperm(N_WORDS)
+    by_count = SampledSoftmax(WIDTH, counts, n_samples=10)
+    shuffled = SampledSoftmax(WIDTH, counts[order], n_samples=10)
+    torch.testing.assert_close(shuffled.inclusion, by_count.inclusion[order])
+
+
+def test_builders_make_heads_of_any_size():
+    full = build_full_softmax_v1()(WIDTH, make_counts())
+    assert type(full) is FullSoftmax and full.n_words == N_WORDS
+    sampled = build_sampled_softmax_v1(n_samples=7)(WIDTH, make_counts())
+    assert float(sampled.inclusion.sum()) == pytest.approx(7, rel=1e-4)
+
+
+def test_no_samples_are_refused():
+    with pytest.raises(ValueError, match="n_samples is 0; expected 1 or more"):
+        build_sampled_softmax_v1(n_samples=0)
+
+
+MEMORY_SCRIPT = """
+import resource
+import torch
+torch.set_num_threads(1)
+from spacy_elmo.bilm import BiLM, BiLMConfig
+from spacy_elmo.bilm.softmax import build_sampled_softmax_v1
+from spacy_elmo.training import EncodedText, LanguageModel, Vocabulary, WordStream, evaluate
+from spacy_elmo.training.batches import Batches
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # MB
+
+config = BiLMConfig.from_dict(
+    {"filters": [[1, 4]], "projection_dim": 16, "cell_size": 16, "n_layers": 1}
+)
+words = [f"w{n}" for n in range(200_000)]
+stream = WordStream.from_sentences([words[n : n + 10] for n in range(0, 1000, 10)])
+vocabulary = Vocabulary.from_counts(dict.fromkeys(words, 1))
+text = EncodedText(stream, vocabulary, config)
+head = build_sampled_softmax_v1(n_samples=100)(16, text.count_targets(len(vocabulary)))
+model = LanguageModel(BiLM(config), head)
+optimizer = torch.optim.AdamW(model.parameters())
+before = peak()
+for batch in Batches(text, stream.types, n_rows=32, unroll_steps=40):
+    model(batch)[0].backward()
+    optimizer.step()
+evaluate(model, text)
+print(peak() - before)
+"""
+
+
+def test_memory_stays_near_the_parameters_with_a_large_vocabulary():
+    """Pitfall 9: 200,000 words. All logits of an evaluation at once would take 900 MB,
+    their softmax as much again."""
+    pytest.importorskip("resource")
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY_SCRIPT], capture_output=True, text=True, check=True
+    )
+    # Weights, gradients and Adam's two slots take 4 x 13 MB, a chunk of logits 32 MB.
+    assert float(done.stdout) < 300
