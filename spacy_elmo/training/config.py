@@ -60,6 +60,8 @@ class TrainingSettings:
     :param order: ``shuffled``: whole sentences in a new random order every epoch. ``text``: as
         they stand.
     :param seed: of the weights, the order, the samples and the dropout.
+    :param n_threads: threads of a torch operation, 0 for torch's own choice. Small models gain
+        little from a second one, and lose much where another program uses that core.
     """
 
     max_epochs: int = 0
@@ -71,6 +73,7 @@ class TrainingSettings:
     grad_clip: float = 1.0
     order: str = "shuffled"
     seed: int = 0
+    n_threads: int = 0
 
     def __post_init__(self) -> None:
         for name in ("max_epochs", "max_steps"):
@@ -86,6 +89,7 @@ class TrainingSettings:
         if self.order not in ORDERS:
             _fail("order", self.order, "'shuffled' or 'text'")
         _require_int("seed", self.seed, 0, "a whole number, 0 or more")
+        _require_int("n_threads", self.n_threads, 0, "a whole number, or 0 for torch's choice")
 
 
 @dataclass(frozen=True)

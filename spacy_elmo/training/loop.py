@@ -64,9 +64,14 @@ def train(
     :raises FloatingPointError: the loss or a gradient became NaN or infinite.
     """
     resolved = TrainingConfig.from_dict(config)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(resolved.training.seed)
-        return _train(resolved, Path(output), reporter or Reporter())
+    n_threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(resolved.training.n_threads or n_threads)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(resolved.training.seed)
+            return _train(resolved, Path(output), reporter or Reporter())
+    finally:
+        torch.set_num_threads(n_threads)
 
 
 def _train(config: TrainingConfig, output: Path, reporter: Reporter) -> Result:

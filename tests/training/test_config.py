@@ -64,6 +64,7 @@ def test_variables_and_overrides(tmp_path):
         ({"training.grad_clip": "a"}, "[training] grad_clip is 'a'; expected a number, or 0"),
         ({"training.order": "random"}, "[training] order is 'random'; expected 'shuffled'"),
         ({"training.seed": -1}, "[training] seed is -1"),
+        ({"training.n_threads": -1}, "[training] n_threads is -1; expected a whole number, or 0"),
         ({"training.batch": 2}, "[training] 'batch' is unknown; the settings are max_epochs"),
         ({"corpora.test": {}}, "[corpora] 'test' is unknown; the blocks are train, dev"),
         ({"corpora.train": {}}, "[corpora.train] names no @readers; expected a block with"),

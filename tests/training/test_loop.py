@@ -128,6 +128,19 @@ def test_the_callers_random_numbers_are_left_alone(tmp_path):
     assert torch.equal(torch.get_rng_state(), before)
 
 
+@pytest.mark.parametrize("setting, used", [(0, 1), (3, 3)])
+def test_the_number_of_threads_is_set_for_the_run_only(tmp_path, setting, used):
+    class Threads(Recorder):
+        def stepped(self, step):
+            self.steps.append(torch.get_num_threads())
+
+    recorder = Threads()
+    changes = {"training.n_threads": setting, "training.max_steps": 1}
+    train(make_config(tmp_path, changes), tmp_path / "out", reporter=recorder)
+    assert recorder.steps == [used]
+    assert torch.get_num_threads() == 1
+
+
 def test_the_models_saved_are_those_of_the_log(tmp_path):
     """The log's perplexities come back from the files, best and last."""
     recorder = Recorder()
