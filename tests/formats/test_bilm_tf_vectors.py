@@ -1,4 +1,5 @@
-"""What a bilm-tf file gives through us is what the equations give, in every variant."""
+"""What a bilm-tf file gives through us is what the equations give, in every variant
+(pitfall 7)."""
 
 import numpy
 import pytest

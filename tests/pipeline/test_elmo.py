@@ -113,7 +113,7 @@ def test_pitfall_4_whitespace_and_odd_tokens(make_nlp):
     texts = [
         "I am Ana" + " \n " * 300 + "I am Ana",
         "\n\n",
-        "x" * 400 + " y",
+        "x" * 500 + " y",
         "\N{GRINNING FACE}" * 60,
         "<S> </S> <UNK> <pad>",
         "a\x00b \ufffd \u202e",
@@ -126,6 +126,16 @@ def test_pitfall_4_whitespace_and_odd_tokens(make_nlp):
     words = [t.i for t in spaced if not t.is_space]
     plain = nlp("I am Ana I am Ana")
     assert numpy.allclose(spaced.tensor[words], plain.tensor, atol=TOLERANCE)
+
+
+def test_lone_surrogates_stop_at_spacy_or_give_vectors(make_nlp):
+    nlp = make_nlp()
+    # spaCy keeps strings as UTF-8 and refuses such text itself; nothing is half done after that.
+    with pytest.raises(UnicodeEncodeError):
+        nlp("a \ud800 b")
+    assert nlp("a b").tensor.shape == (2, WIDTH)
+    (layers,) = bilm_of(nlp).embed([["a", "\ud800", "b"]])
+    assert numpy.isfinite(layers).all()
 
 
 def test_words_that_spell_marks_follow_the_convention_of_the_published_weights(make_nlp):

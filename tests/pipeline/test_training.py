@@ -170,6 +170,20 @@ def test_unfrozen_the_bilm_learns(make_nlp):
     assert set(after) - set(moved) == {"warm_hidden", "warm_cell"}
 
 
+def test_pitfall_20_fine_tuning_computes_vectors_anew_after_each_update(make_nlp):
+    nlp = make_nlp("tagger", frozen=False)
+    spacy.util.fix_random_seed(0)
+    optimizer = nlp.initialize(lambda: make_examples(nlp))
+    seen = [nlp(TEXT).tensor]
+    for _ in range(3):
+        nlp.update(make_examples(nlp), sgd=optimizer)
+        seen.append(nlp(TEXT).tensor)
+        (layers,) = bilm_of(nlp).embed([TEXT.split()], initial_state="warm")
+        assert numpy.allclose(seen[-1], layers.mean(axis=0), atol=1e-5)
+    # spaCy updates a shared embedding one batch late, so the first update changes nothing yet.
+    assert not any(numpy.array_equal(a, b) for a, b in zip(seen[1:], seen[2:]))
+
+
 def test_unfrozen_gradients_of_all_listeners_add_up(make_nlp):
     """The gradient that reaches the biLM, against a change of the loss: sum of the mixed vectors
     of two listeners, one of them counted twice."""

@@ -152,7 +152,7 @@ def test_inclusion_probabilities_are_those_of_log_uniform_draws():
     numpy.testing.assert_allclose(found, expected, atol=0.03)
 
 
-def test_the_order_of_the_vocabulary_does_not_matter():
+def test_pitfall_10_the_order_of_the_vocabulary_does_not_matter():
     counts = torch.arange(N_WORDS, 0, -1) ** 2
     order = torch.randperm(N_WORDS)
     by_count = SampledSoftmax(WIDTH, counts, n_samples=10)
