@@ -21,6 +21,7 @@ class ScalarMixSettings:
     dropout: float
     layer_norm: bool
     l2: float
+    learn_rate_factor: float
 
     @property
     def is_learned(self) -> bool:
@@ -33,10 +34,11 @@ def build_scalar_mix_v1(
     dropout: float = 0.0,
     layer_norm: bool = False,
     l2: float = 0.0,
+    learn_rate_factor: float = 10.0,
 ) -> ScalarMixModelT:
     """Registered as ``spacy-elmo.ScalarMix.v1``: ``gamma * sum_j softmax(w)_j * layer_j`` with
-    ``w`` (``scalar_parameters``, from 0) and ``gamma`` (from 1) learned by the component that owns
-    the mix, or a fixed sum of layers.
+    ``w`` (from 0) and ``gamma`` (from 1) learned by the component that owns the mix, or a fixed
+    sum of layers.
 
     layer_weights (Union[str, int, List[float]]): "learned"; or fixed: "average", "top", the number
         of one layer (0 is the token layer), or a weight a layer, used as they are, so that
@@ -46,6 +48,11 @@ def build_scalar_mix_v1(
     layer_norm (bool): Scale each layer's vector of each token to mean 0 and variance 1 before the
         weighting. (AllenNLP norms over the batch instead, which makes vectors depend on it.)
     l2 (float): Weight of a penalty ``l2 * sum(w ** 2)`` that draws a learned mix to the average.
+    learn_rate_factor (float): How much faster than other parameters the mix learns. Adam moves a
+        number by about its learning rate a step, whatever the gradient's size, so at spaCy's
+        usual 0.001 a mix would stay near the average for thousands of steps. The parameters are
+        ``scalar_parameters`` = w / factor and ``gamma_offset`` = (gamma - 1) / factor; weight
+        decay thus draws to the average of the layers and not to zero.
     RETURNS (Model[List[Floats3d], List[Floats2d]]): (n_layers + 1, n_tokens, width) to
         (n_tokens, width) a Doc.
     RAISES (ValueError): A value is out of its range.
@@ -54,11 +61,16 @@ def build_scalar_mix_v1(
         raise ValueError(f"The 'dropout' of the scalar mix is {dropout}; expected 0 up to 1.")
     if l2 < 0:
         raise ValueError(f"The 'l2' of the scalar mix is {l2}; expected 0 or more.")
+    if learn_rate_factor <= 0:
+        raise ValueError(
+            f"The 'learn_rate_factor' of the scalar mix is {learn_rate_factor}; expected more than "
+            "0."
+        )
     if isinstance(layer_weights, str) and layer_weights not in ("learned", "average", "top"):
         raise ValueError(_layer_weights_message(layer_weights, None))
-    settings = ScalarMixSettings(layer_weights, dropout, layer_norm, l2)
+    settings = ScalarMixSettings(layer_weights, dropout, layer_norm, l2, learn_rate_factor)
     params: Dict[str, Any] = (
-        {"scalar_parameters": None, "gamma": None} if settings.is_learned else {}
+        {"scalar_parameters": None, "gamma_offset": None} if settings.is_learned else {}
     )
     return Model(
         "scalar_mix",
@@ -106,9 +118,9 @@ def layer_weights(component: Union[TrainablePipe, Model]) -> List[LayerWeights]:
     model = component if isinstance(component, Model) else component.model
     found: List[LayerWeights] = []
     for node in model.walk():
-        if node.name == "scalar_mix" and node.has_param("gamma"):
-            weights = _softmax(node.get_param("scalar_parameters"))
-            found.append(LayerWeights(weights.tolist(), float(node.get_param("gamma")[0])))
+        if node.name == "scalar_mix" and node.has_param("gamma_offset"):
+            scalars, gamma = _learned(node)
+            found.append(LayerWeights(_softmax(scalars).tolist(), float(gamma)))
     return found
 
 
@@ -120,7 +132,7 @@ def init(model: ScalarMixModelT, X: Optional[List[Floats3d]] = None, Y: Any = No
     settings: ScalarMixSettings = model.attrs["scalar_mix_settings"]
     if settings.is_learned:
         model.set_param("scalar_parameters", model.ops.alloc1f(n_layers))
-        model.set_param("gamma", model.ops.alloc1f(1) + 1)
+        model.set_param("gamma_offset", model.ops.alloc1f(1))
     else:
         fixed_weights(settings.layer_weights, n_layers)
 
@@ -139,17 +151,15 @@ def forward(
     if settings.layer_norm:
         layers, backprop_norm = _layer_norm(xp, layers)
     if settings.is_learned:
-        scalars: Any = model.get_param("scalar_parameters")
+        scalars, gamma = _learned(model)
         if len(scalars) != n_layers:
             raise ValueError(
                 f"The scalar mix has {len(scalars)} weights, but the biLM gives {n_layers} layers. "
                 "Was the component trained with another biLM?"
             )
         weights = _softmax(scalars)
-        gamma: Any = model.get_param("gamma")[0]
     else:
-        weights = ops.asarray1f(fixed_weights(settings.layer_weights, n_layers))
-        gamma = 1.0
+        weights, gamma = ops.asarray1f(fixed_weights(settings.layer_weights, n_layers)), 1.0
     mixed: Any = xp.tensordot(gamma * weights, layers, axes=(0, 0))
     mask = ops.get_dropout_mask(mixed.shape, settings.dropout) if is_train else None
     if mask is not None:
@@ -165,8 +175,9 @@ def forward(
             d_weights = gamma * along
             d_scalars = weights * (d_weights - (weights * d_weights).sum())
             d_scalars += 2 * settings.l2 * scalars
-            model.inc_grad("scalar_parameters", d_scalars)
-            model.inc_grad("gamma", (weights * along).sum().reshape(1))
+            factor = settings.learn_rate_factor
+            model.inc_grad("scalar_parameters", factor * d_scalars)
+            model.inc_grad("gamma_offset", factor * (weights * along).sum().reshape(1))
         d_layers: Any = (gamma * weights)[:, None, None] * d_mixed
         if settings.layer_norm:
             d_layers = backprop_norm(d_layers)
@@ -178,6 +189,13 @@ def forward(
 def _split(array: Any, lengths: List[int], axis: int) -> List[Any]:
     xp = get_array_module(array)
     return xp.split(array, numpy.cumsum(lengths)[:-1].tolist(), axis=axis)
+
+
+def _learned(model: ScalarMixModelT) -> Tuple[Any, Any]:
+    """The scalars ``w`` and ``gamma`` behind the parameters."""
+    factor = model.attrs["scalar_mix_settings"].learn_rate_factor
+    offset: Any = model.get_param("gamma_offset")
+    return factor * model.get_param("scalar_parameters"), 1 + factor * offset[0]
 
 
 def _softmax(scalars: Any) -> Any:

@@ -28,12 +28,13 @@ def torch_mix(layers, scalars, gamma, layer_norm):
 
 @pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize("l2", [0.0, 0.3])
-def test_forward_and_gradients_equal_torch_autograd(layer_norm, l2):
+@pytest.mark.parametrize("factor", [1.0, 4.0])
+def test_forward_and_gradients_equal_torch_autograd(layer_norm, l2, factor):
     X = make_layers()
-    mix = build_scalar_mix_v1(layer_norm=layer_norm, l2=l2)
+    mix = build_scalar_mix_v1(layer_norm=layer_norm, l2=l2, learn_rate_factor=factor)
     mix.initialize(X)
-    mix.set_param("scalar_parameters", numpy.asarray([0.3, -0.2, 0.9], dtype="float32"))
-    mix.set_param("gamma", numpy.asarray([1.7], dtype="float32"))
+    mix.set_param("scalar_parameters", numpy.asarray([0.3, -0.2, 0.9], dtype="float32") / factor)
+    mix.set_param("gamma_offset", numpy.asarray([0.7], dtype="float32") / factor)
     Y, backprop = mix(X, is_train=True)
     rng = numpy.random.default_rng(1)
     dY = [rng.normal(size=y.shape).astype("float32") for y in Y]
@@ -50,10 +51,9 @@ def test_forward_and_gradients_equal_torch_autograd(layer_norm, l2):
         numpy.testing.assert_allclose(ours, theirs.detach().numpy(), atol=1e-5)
     for ours, theirs in zip(dX, inputs):
         numpy.testing.assert_allclose(ours, theirs.grad.numpy(), atol=1e-4)
-    numpy.testing.assert_allclose(
-        mix.get_grad("scalar_parameters"), scalars.grad.numpy(), atol=1e-4
-    )
-    numpy.testing.assert_allclose(mix.get_grad("gamma")[0], gamma.grad.numpy(), atol=1e-4)
+    d_scalars, d_gamma = mix.get_grad("scalar_parameters"), mix.get_grad("gamma_offset")[0]
+    numpy.testing.assert_allclose(d_scalars / factor, scalars.grad.numpy(), atol=1e-4)
+    numpy.testing.assert_allclose(d_gamma / factor, gamma.grad.numpy(), atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,10 @@ def test_weights_that_fit_no_layer_are_an_error(choice):
         build_scalar_mix_v1(layer_weights=choice).initialize(make_layers())
 
 
-@pytest.mark.parametrize("name,value", [("dropout", 1.0), ("dropout", -0.1), ("l2", -1.0)])
+@pytest.mark.parametrize(
+    "name,value",
+    [("dropout", 1.0), ("dropout", -0.1), ("l2", -1.0), ("learn_rate_factor", 0.0)],
+)
 def test_settings_out_of_range_are_an_error(name, value):
     with pytest.raises(ValueError, match=f"'{name}' of the scalar mix is {value}"):
         build_scalar_mix_v1(**{name: value})
