@@ -22,7 +22,7 @@ place = pathlib.Path(spacy_elmo.__file__).resolve()
 assert pathlib.Path(checkout) not in place.parents, place
 assert importlib.metadata.version("spacy-elmo") == spacy_elmo.__version__
 assert (place.parent / "py.typed").exists()
-points = [e for e in importlib.metadata.entry_points() if e.dist and e.dist.name == "spacy-elmo"]
+points = importlib.metadata.distribution("spacy-elmo").entry_points
 assert points and all(point.load() is not None for point in points)
 
 sizes = {"filters": [[1, 4], [2, 8]], "projection_dim": 8, "cell_size": 12}
