@@ -9,8 +9,9 @@ import torch
 
 from spacy_elmo import BiLM, BiLMConfig
 
-# Toy sizes are too small to share among threads.
+# Toy sizes are too small to share among threads, here and in the processes that tests start.
 torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"
 
 ROOT = Path(__file__).parent.parent
 
