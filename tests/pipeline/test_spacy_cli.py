@@ -112,8 +112,8 @@ def assert_trained(path, weights):
     state = bilm_of(nlp).state_dict()
     for name, parameter in expected.named_parameters():
         assert numpy.array_equal(state[name], parameter.detach()), name
-    gammas = [layer_weights(nlp.get_pipe(name))[0].gamma for name in ("tagger", "ner")]
-    assert gammas[0] != 1.0 and gammas[1] != 1.0 and gammas[0] != gammas[1]
+    (tagger,), (ner,) = (layer_weights(nlp.get_pipe(name)) for name in ("tagger", "ner"))
+    assert tagger.gamma != 1.0 and ner.gamma != 1.0 and tagger != ner
     assert nlp(TEXTS[0]).tensor.shape == (4, WIDTH)
 
 
