@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 import pytest
+import spacy
+from thinc.api import Config
 
 from .conftest import ROOT, random_bilm
 
@@ -29,6 +31,13 @@ def test_example(number, tmp_path):
         for comment in re.findall(r"^print\(.*\)\s+# (.*)$", code, re.MULTILINE)
     ]
     assert expected and result.stdout.splitlines() == expected
+
+
+def test_the_config_excerpt_makes_a_pipeline():
+    (excerpt,) = re.findall(r"```ini\n(.*?)```", README, re.DOTALL)
+    nlp = spacy.util.load_model_from_config(Config().from_str(excerpt), auto_fill=True)
+    assert nlp.pipe_names == ["elmo", "tagger"]
+    assert nlp.get_pipe("elmo").listening_components == ["tagger"]
 
 
 def test_every_command_of_the_makefile_that_is_named_exists():

@@ -1,7 +1,18 @@
 """The bidirectional language model: token layer, one LSTM stack a direction, and their layers."""
 
 from os import PathLike
-from typing import Dict, Iterator, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import (
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Literal,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 import numpy
 import torch
@@ -151,7 +162,7 @@ class BiLM(nn.Module):
         found: Dict[int, NDArray[numpy.float32]] = dict(
             self.iter_embed(sentences, initial_state=initial_state, batch_tokens=batch_tokens)
         )
-        return [found[number] for number in range(len(sentences))]
+        return [found[number] for number in range(len(found))]
 
     def iter_embed(
         self,
@@ -168,7 +179,7 @@ class BiLM(nn.Module):
         :returns: pairs of sentence number and array, each sentence once, by rising length
             (``carry``: in order).
         """
-        validate_sentences(sentences)
+        sentences = as_sentences(sentences)
         if initial_state not in INITIAL_STATES:
             raise ValueError(
                 f"initial_state is {initial_state!r}; expected one of {', '.join(INITIAL_STATES)}."
@@ -277,11 +288,24 @@ def plan_batches(sentences: Sequence[Sentence], batch_tokens: int) -> Iterator[L
         yield batch
 
 
-def validate_sentences(sentences: Sequence[Sentence]) -> None:
-    """:raises ValueError: a sentence is no list of strings."""
+def as_sentences(sentences: Iterable[Iterable[str]]) -> List[List[str]]:
+    """Lists of words from any iterables of them.
+
+    :raises ValueError: something else was given, a text for instance.
+    """
+    if isinstance(sentences, str) or not isinstance(sentences, Iterable):
+        raise ValueError(
+            f"The sentences are {sentences!r:.80}; expected a list of lists of words. Split text "
+            "into sentences and words first."
+        )
+    found: List[List[str]] = []
     for number, sentence in enumerate(sentences):
-        if isinstance(sentence, str) or not all(isinstance(word, str) for word in sentence):
+        is_iterable = isinstance(sentence, Iterable) and not isinstance(sentence, str)
+        words = list(sentence) if is_iterable else None
+        if words is None or not all(isinstance(word, str) for word in words):
             raise ValueError(
                 f"Sentence {number} is {sentence!r:.80}; expected a list of words. "
                 "Split text into words first."
             )
+        found.append(words)
+    return found

@@ -40,7 +40,7 @@ class LazyBiLM(nn.Module):
 
     def __init__(self, source: Optional[SourceT], width: Optional[int]) -> None:
         super().__init__()
-        self.source = source
+        self.source = resolve_source(source)
         self.width = width
         self.bilm: Optional[BiLM] = None
 
@@ -102,6 +102,22 @@ class LazyBiLM(nn.Module):
             layers, _ = bilm([sentences[number] for number in numbers], state)
             found.update(zip(numbers, layers))
         return [found[number] for number in range(len(sentences))]
+
+
+def resolve_source(source: Optional[SourceT]) -> Optional[SourceT]:
+    """A source whose path no longer depends on the working directory, which may change before the
+    weights are needed.
+
+    :raises ValueError: the source is an empty text.
+    """
+    if source == "":
+        raise ValueError(
+            "[components.elmo.model] source is ''; expected the path of weights, sizes, or null."
+        )
+    if not isinstance(source, (str, Path)):
+        return source
+    path = Path(source).expanduser().absolute()
+    return path if path.exists() else source
 
 
 EncoderInputT = Tuple[List[List[str]], InitialState, int]

@@ -26,10 +26,12 @@ class Upstream(Protocol):
     name: str
     model: ElmoModelT
 
+    def remove_listener(self, listener: Any, component_name: str) -> bool: ...
+
 
 class ListenerState:
     """What a listener knows beside its width. It is kept as a model attribute rather than in a
-    subclass, so that ``Model.copy`` keeps it, and never enters a file or a pickle.
+    subclass, so that ``Model.copy`` keeps it, and never enters a file.
 
     upstream_name (str): The ``elmo`` pipe to listen to, or "*".
     """
@@ -48,9 +50,9 @@ class ListenerState:
         self.backprop: Optional[BackpropT] = None
 
     def __getstate__(self) -> dict:
-        # Backprop callbacks are closures, which cannot be pickled, and the pipe is linked again
-        # by spaCy. The names stay: they are all that prediction needs.
-        kept = ("upstream_name", "linked_name", "component_name")
+        # Backprop callbacks are closures, which cannot be pickled. The link stays, as spaCy makes
+        # none in an unpickled pipeline or in the processes of nlp.pipe.
+        kept = ("upstream_name", "linked_name", "upstream", "component_name")
         return {name: getattr(self, name) for name in kept}
 
     def __setstate__(self, state: dict) -> None:

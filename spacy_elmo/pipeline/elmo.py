@@ -150,6 +150,9 @@ class Elmo(TrainablePipe):
         """Link a listener of a later component."""
         state = state_of(listener)
         assert state is not None
+        if state.upstream is not None and state.upstream is not self:
+            # It listens to this pipe alone; the other one would wait for its gradients.
+            state.upstream.remove_listener(listener, component_name)
         state.upstream, state.linked_name = self, self.name
         state.component_name = component_name
         listeners = self.listener_map.setdefault(component_name, [])

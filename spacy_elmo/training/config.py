@@ -22,7 +22,8 @@ ORDERS = ("shuffled", "text")
 class VocabularySettings:
     """The ``[vocab]`` block.
 
-    :param path: a vocabulary file to use; none builds one from the training text.
+    :param path: a vocabulary file to use as it is, whatever the other settings say; none builds
+        one from the training text.
     :param max_size: words kept of the text, the special entries not counted; 0 for all.
     :param min_count: occurrences that a word needs to be kept.
     """
@@ -36,12 +37,6 @@ class VocabularySettings:
             _fail("path", self.path, "the path of a vocabulary file, or null to build one")
         _require_int("max_size", self.max_size, 0, "a number of words, or 0 for all")
         _require_int("min_count", self.min_count, 1, "a whole number, 1 or more")
-        if self.path is not None and (self.max_size, self.min_count) != (0, 1):
-            _fail(
-                "path",
-                self.path,
-                "null where max_size or min_count is set, as a file is used whole",
-            )
         if self.path is not None and not Path(self.path).is_file():
             _fail("path", self.path, "a vocabulary file that exists, or null to build one")
 

@@ -93,7 +93,6 @@ def _train(config: TrainingConfig, output: Path, reporter: Reporter) -> Result:
     optimizer = config.make_optimizer(parameters)
     highest_rates = [group["lr"] for group in optimizer.param_groups]
     plan = _plan(model, text, dev_text, settings)
-    reporter.planned(plan)
 
     best: Optional[Evaluation] = None
     evaluations: List[Evaluation] = []
@@ -102,6 +101,7 @@ def _train(config: TrainingConfig, output: Path, reporter: Reporter) -> Result:
     step = saved_step = 0
     begin = time.perf_counter()
     with StopRequest() as stop:
+        reporter.planned(plan)
         batches = islice(iter_batches(text, settings), plan.n_steps)
         for step, (is_new_epoch, batch) in enumerate(batches, 1):
             step_begin = time.perf_counter()

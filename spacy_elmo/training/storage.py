@@ -13,6 +13,7 @@ from torch import Tensor
 from ..bilm import BiLM
 from ..bilm.softmax import FullSoftmax, SoftmaxHead
 from ..formats import to_bytes
+from ..formats.checks import check_finite
 from ..formats.native import CONFIG_FILE, MODEL_FILE, config_text
 from .files import write_files
 from .lm import LanguageModel
@@ -63,7 +64,7 @@ def load_language_model(
     try:
         found = load_file(path / SOFTMAX_FILE)
     except SafetensorError as error:
-        raise ValueError(f"{path / SOFTMAX_FILE}: {error}") from None
+        raise ValueError(f"{path / SOFTMAX_FILE}: {error}") from error
     head = FullSoftmax(bilm.config.projection_dim, torch.ones(len(vocabulary)))
     for name, values in _softmax_tensors(head).items():
         shape = tuple(found[name].shape) if name in found else "missing"
@@ -72,6 +73,7 @@ def load_language_model(
                 f"{path / SOFTMAX_FILE}: tensor {name!r} is {shape}; expected "
                 f"{tuple(values.shape)}, as {VOCABULARY_FILE} and {CONFIG_FILE} say."
             )
+        check_finite(path / SOFTMAX_FILE, "tensor", name, found[name])
         values.copy_(found[name])
     return LanguageModel(bilm, head).eval(), vocabulary
 

@@ -95,7 +95,9 @@ def test_empty_sentences(bilm, initial_state):
     [
         (["The river"], r"Sentence 0 is 'The river'; expected a list of words. Split text"),
         ([["a"], "b"], r"Sentence 1 is 'b'; expected a list of words"),
-        ("text", r"Sentence 0 is 't'; expected a list of words"),
+        ("text", r"The sentences are 'text'; expected a list of lists of words"),
+        (None, r"The sentences are None; expected a list of lists of words"),
+        ([5], r"Sentence 0 is 5; expected a list of words"),
         ([["a", 5]], r"Sentence 0 is \['a', 5\]; expected a list of words"),
         ([["a"], [b"a"]], r"Sentence 1 is \[b'a'\]; expected a list of words"),
         ([["a", None]], r"Sentence 0 is \['a', None\]; expected a list of words"),
@@ -104,6 +106,17 @@ def test_empty_sentences(bilm, initial_state):
 def test_what_is_no_list_of_words(bilm, sentences, message):
     with pytest.raises(ValueError, match=message):
         bilm.embed(sentences)
+
+
+def test_any_iterables_of_words_do(bilm):
+    expected = bilm.embed([["a", "b"], ["c", "d"]])
+    for sentences in (
+        (("a", "b"), ("c", "d")),
+        numpy.array([["a", "b"], ["c", "d"]]),
+        (iter(words) for words in (["a", "b"], ["c", "d"])),
+    ):
+        found = bilm.embed(sentences)
+        assert all(numpy.array_equal(x, y) for x, y in zip(found, expected)) and len(found) == 2
 
 
 def test_wrong_arguments(bilm):

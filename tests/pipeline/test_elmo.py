@@ -224,6 +224,19 @@ def test_retokenizing_that_keeps_the_count_is_noticed_too(make_nlp):
         nlp.get_pipe("tagger").model.predict([doc])
 
 
+def test_a_relative_source_stays_where_it_was(weights, tmp_path, monkeypatch):
+    monkeypatch.chdir(weights.parent)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"model": {"source": weights.name}})
+    monkeypatch.chdir(tmp_path)
+    assert nlp("A b").tensor.shape == (2, WIDTH)
+
+
+def test_an_empty_source_is_named():
+    with pytest.raises(ValueError, match="source is ''; expected the path of weights"):
+        spacy.blank("en").add_pipe("elmo", config={"model": {"source": ""}})
+
+
 def test_a_width_that_differs_names_component_and_setting(make_nlp):
     nlp = make_nlp()
     nlp.add_pipe("tagger", config={"model": {"tok2vec": {**LISTENER, "width": 10}}})

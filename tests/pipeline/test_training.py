@@ -338,6 +338,38 @@ def test_a_trained_pipeline_can_be_pickled(make_nlp, frozen):
     loaded.update(make_examples(loaded), sgd=optimizer)
 
 
+def retokenizing(doc):
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[0:2])
+    return doc
+
+
+@pytest.mark.filterwarnings("ignore:The tokens of a Doc changed")
+def test_an_unpickled_listener_still_computes_what_is_missing(make_nlp):
+    nlp = make_nlp("tagger")
+    train(nlp, steps=30)
+    loaded = pickle.loads(pickle.dumps(nlp))
+    doc = retokenizing(loaded.get_pipe("elmo")(loaded.make_doc(TEXT)))
+    expected = retokenizing(nlp.get_pipe("elmo")(nlp.make_doc(TEXT)))
+    left, right = (
+        n.get_pipe("tagger").model.predict([d]) for n, d in ((loaded, doc), (nlp, expected))
+    )
+    assert numpy.array_equal(left[0], right[0])
+    with loaded.select_pipes(disable=["elmo"]):
+        assert [t.tag_ for t in loaded(TEXT)] == [t.tag_ for t in nlp(TEXT)]
+
+
+def test_a_wildcard_listener_takes_no_gradients_from_another_pipe(make_nlp, weights):
+    nlp = make_nlp("tagger", frozen=False)
+    nlp.add_pipe("elmo", "elmo_2", config={"frozen": False, "model": {"source": str(weights)}})
+    nlp.add_pipe("tagger", "tagger_2", config={"model": {"tok2vec": {**LISTENER, "upstream": "*"}}})
+    assert nlp.get_pipe("elmo").listening_components == ["tagger"]
+    assert nlp.get_pipe("elmo_2").listening_components == ["tagger_2"]
+    before = parameters(nlp), parameters(nlp, "elmo_2")
+    train(nlp, steps=3)
+    assert not same(parameters(nlp), before[0]) and not same(parameters(nlp, "elmo_2"), before[1])
+
+
 def test_averages_do_not_break_evaluation(make_nlp):
     nlp = make_nlp("tagger")
     optimizer = nlp.initialize(lambda: make_examples(nlp))

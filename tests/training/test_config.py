@@ -48,10 +48,6 @@ def test_variables_and_overrides(tmp_path):
         ({"vocab.min_count": 0}, "[vocab] min_count is 0; expected a whole number, 1 or more"),
         ({"vocab.path": "no.txt"}, "[vocab] path is 'no.txt'; expected a vocabulary file"),
         ({"vocab.path": 3}, "[vocab] path is 3; expected the path of a vocabulary"),
-        (
-            {"vocab.path": "no.txt", "vocab.max_size": 3},
-            "[vocab] path is 'no.txt'; expected null where max_size or min_count is set",
-        ),
         ({"training.batch_size": 0}, "[training] batch_size is 0; expected a whole number, 1"),
         ({"training.batch_size": 2.5}, "[training] batch_size is 2.5; expected a whole number"),
         ({"training.batch_size": True}, "[training] batch_size is True; expected a whole"),
