@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, Iterator
 
 import pytest
 import torch
@@ -34,6 +34,14 @@ def random_bilm(seed: int = 0, scale: float = 3.0, **sizes: Any) -> BiLM:
         for parameter in bilm.parameters():
             parameter.uniform_(-scale, scale).mul_(parameter.shape[-1] ** -0.5)
     return bilm.eval()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def shard_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests keep no tokenized text in the user's own cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPACY_ELMO_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture

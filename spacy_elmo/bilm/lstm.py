@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .config import BiLMConfig
+from .dropout import dropout
+from .lstm_function import run_lstm
 
 # Positions whose input half of the gates is formed by one product and kept at a time (at the
 # original size 128 MB). It bounds the memory that a long sequence takes.
@@ -66,7 +68,7 @@ class LSTMLayer(nn.Module):
     def forward(
         self, x: Tensor, batch_sizes: List[int], state: LSTMState
     ) -> Tuple[Tensor, LSTMState]:
-        """Run over a packed batch.
+        """Run over a packed batch. No gradient flows through states.
 
         :param x: *Shape:* (n_positions, input_size)
         :param batch_sizes: sequences running at each step.
@@ -75,6 +77,25 @@ class LSTMLayer(nn.Module):
             after its own last step.
         """
         bias = self.bias + self.run_time_bias
+        if torch.is_grad_enabled():
+            outputs, hidden, cell = run_lstm(
+                x,
+                batch_sizes,
+                *state,
+                self.input_weight,
+                self.state_weight,
+                bias,
+                self.projection_weight,
+                self.cell_clip,
+                self.proj_clip,
+            )
+            return outputs, LSTMState(hidden, cell)
+        return self._run(x, batch_sizes, state, bias)
+
+    def _run(
+        self, x: Tensor, batch_sizes: List[int], state: LSTMState, bias: Tensor
+    ) -> Tuple[Tensor, LSTMState]:
+        """The plain recurrence, which keeps nothing for gradients."""
         state_weight = self.state_weight.t()
         hidden, cell = state
         outputs: List[Tensor] = []
@@ -155,7 +176,7 @@ class LSTMStack(nn.Module):
         # The mode of a module is shared by all threads, inference mode belongs to one: what runs
         # under it must not depend on who called train() last.
         is_training = self.training and not torch.is_inference_mode_enabled()
-        return functional.dropout(x, self.dropout, is_training)
+        return dropout(x, self.dropout) if is_training and self.dropout > 0 else x
 
     def zero_states(self, n_sequences: int, like: Tensor) -> List[LSTMState]:
         """The state of sequences that have read nothing, of the dtype and device of ``like``."""

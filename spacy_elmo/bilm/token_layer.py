@@ -8,10 +8,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .config import N_BYTE_CHARACTERS, BiLMConfig
+from .convolution_function import pooled_convolutions
 
 # Words that go through the convolutions in one go, which bounds the memory of the filter maps
 # (at the original size about 100 MB).
 WORDS_A_CHUNK = 256
+
+# In training a chunk is filled up to a multiple of this: oneDNN compiles and keeps a kernel for
+# each shape that it meets, and each batch has another number of words.
+WORDS_A_STEP = 64
 
 
 class Highway(nn.Module):
@@ -78,14 +83,21 @@ class TokenLayer(nn.Module):
         :param char_ids: *Shape:* (n_words, n_characters)
         :returns: *Shape:* (n_words, projection_dim)
         """
+        n_words = len(char_ids)
+        if torch.is_grad_enabled() and n_words % WORDS_A_STEP > 0:
+            n_more = WORDS_A_STEP - n_words % WORDS_A_STEP
+            char_ids = torch.cat([char_ids, char_ids[:1].expand(n_more, -1)])
         chunks = [self._forward_chunk(ids) for ids in torch.split(char_ids, WORDS_A_CHUNK)]
-        return chunks[0] if len(chunks) == 1 else torch.cat(chunks)
+        return (chunks[0] if len(chunks) == 1 else torch.cat(chunks))[:n_words]
 
     def _forward_chunk(self, char_ids: Tensor) -> Tensor:
-        characters = self.char_embedding(char_ids).transpose(1, 2)
-        pooled: List[Tensor] = [conv(characters).amax(dim=2) for conv in self.convolutions]
         # The activation rises everywhere, so it may follow the maximum.
-        x = torch.cat(pooled, dim=1)
+        if torch.is_grad_enabled():
+            x = pooled_convolutions(char_ids, self.char_embedding.weight, list(self.convolutions))
+        else:
+            characters = self.char_embedding(char_ids).transpose(1, 2)
+            pooled: List[Tensor] = [conv(characters).amax(dim=2) for conv in self.convolutions]
+            x = torch.cat(pooled, dim=1)
         x = functional.relu(x) if self.activation == "relu" else torch.tanh(x)
         for highway in self.highways:
             x = highway(x)

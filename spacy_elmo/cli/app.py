@@ -3,6 +3,9 @@
 import typer
 from spacy.cli._util import app
 
+from .evaluate import evaluate_cli
+from .init_bilm import init_bilm_cli
+from .plot import plot_cli
 from .train import train_cli
 
 elmo_cli = typer.Typer(
@@ -11,15 +14,11 @@ elmo_cli = typer.Typer(
     no_args_is_help=True,
 )
 
-
-@elmo_cli.callback()
-def elmo() -> None:
-    # With a callback, typer keeps "train" as a command even while it is the only one.
-    pass
-
-
+elmo_cli.command("init-bilm")(init_bilm_cli)
 elmo_cli.command(
     "train", context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
 )(train_cli)
+elmo_cli.command("evaluate")(evaluate_cli)
+elmo_cli.command("plot")(plot_cli)
 
 app.add_typer(elmo_cli)

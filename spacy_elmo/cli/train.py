@@ -1,5 +1,6 @@
 """``spacy elmo train``."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Optional
@@ -8,8 +9,8 @@ import typer
 from spacy.cli._util import import_code, parse_config_overrides
 from wasabi import msg
 
-from ..training import read_config, train
-from ..training.loop import BEST, LAST
+from ..training import Result, read_config, train
+from ..training.output import BEST, LAST
 from .progress import ConsoleReporter
 
 # What a shell reports of a program that Ctrl-C ended.
@@ -27,6 +28,23 @@ def train_cli(
             "--output", "--output-path", "-o", help="Directory to store the trained models in"
         ),
     ],
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with the run in the output directory as if it had never stopped; start "
+            "anew if there is none",
+        ),
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the run in the output directory")
+    ] = False,
+    init: Annotated[
+        Optional[str],
+        typer.Option(
+            "--init", help="Model to start from, in any format that an elmo component reads"
+        ),
+    ] = None,
     code_path: Annotated[
         Optional[Path],
         typer.Option(
@@ -37,26 +55,54 @@ def train_cli(
     ] = None,
 ) -> None:
     """
-    Train a biLM on text files (one paragraph a line, blank lines between documents; .txt,
-    .txt.gz, .txt.xz). Writes model-best and model-last, which the "source" of an elmo component
-    takes, and log.jsonl. Any setting of the config can be given as an option, for instance
-    --paths.train text.txt or --training.max_epochs 2.
+    Train a biLM on text files. Writes model-best and model-last, which the "source" of an elmo
+    component takes, log.jsonl, and checkpoint.pt, from which --resume goes on. Any setting of the
+    config can be given as an option, for instance --paths.train text.txt or
+    --training.max_epochs 2. Several processes: torchrun --nproc-per-node 2 -m spacy_elmo train ...
     """
     overrides = parse_config_overrides(ctx.args)
+    if init is not None:
+        overrides["training.init"] = init
     import_code(code_path)
+    # Of several processes only the first one shows anything but errors.
+    rank = int(os.environ.get("RANK", "0"))
     with ConsoleReporter() as reporter:
         try:
             config = read_config(config_path, overrides)
-            result = train(config, output_path, reporter=reporter)
+            reporter.shows_steps = config.get("training", {}).get("logger") is None
+            result = train(
+                config, output_path, resume=resume, overwrite=overwrite, reporter=reporter
+            )
         except (ValueError, OSError, ImportError, FloatingPointError) as error:
             reporter.close()
-            msg.fail("Training failed", str(error), exits=1)
+            title = "Training failed" if rank == 0 else f"Training failed in process {rank}"
+            msg.fail(title, str(error))
+            # torchrun soon ends the other processes, which lose what they have not written yet.
+            sys.stdout.flush()
+            sys.exit(1)
         except KeyboardInterrupt:
             reporter.close()
             msg.warn("Stopped", exits=INTERRUPTED)
+    if rank == 0:
+        _show(result, output_path)
     if result.is_interrupted:
-        msg.warn(f"Stopped after step {result.n_steps}", f"Saved: {output_path / LAST}")
         sys.exit(INTERRUPTED)
+
+
+def _show(result: Result, output_path: Path) -> None:
+    if result.is_interrupted:
+        msg.warn(
+            f"Stopped after step {result.n_steps}",
+            f"Saved: {output_path / LAST}. Go on with --resume",
+        )
+        return
+    if result.n_steps == result.first_step:
+        msg.info(
+            f"This run ended at step {result.n_steps} by {result.ended_by}; nothing was left to "
+            "do. With a higher limit it goes on"
+        )
+    elif result.ended_by == "patience":
+        msg.info(f"Ended at step {result.n_steps}: patience ran out")
     assert result.best is not None
     msg.good(
         f"Held-out perplexity {result.best.perplexity:.2f} (forward "

@@ -1,14 +1,18 @@
 """Windows over parallel streams of text: what one training step reads and predicts."""
 
 from dataclasses import dataclass
-from typing import Iterator, List
+from typing import Iterator, List, Union
 
 import numpy
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .encoding import BOS_TYPE, EOS_TYPE, EncodedText
+from .encoding import EncodedText
+from .stream import BOS_TYPE, EOS_TYPE, ShuffledTypes
+
+#: What stands at each position: looked up by an array of positions, in one of the same shape.
+Types = Union[NDArray[numpy.int32], ShuffledTypes]
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,10 @@ class Direction:
     words: Tensor
     predicting: Tensor
     targets: Tensor
+
+    def to(self, device: torch.device) -> "Direction":
+        """The same on a device."""
+        return Direction(*(part.to(device) for part in (self.words, self.predicting, self.targets)))
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,17 @@ class Batch:
         """Predictions of both directions."""
         return len(self.forward.targets) + len(self.backward.targets)
 
+    def to(self, device: torch.device) -> "Batch":
+        """The same batch on a device, itself if it is there."""
+        if self.forward.words.device == device:
+            return self
+        return Batch(
+            characters=[group.to(device) for group in self.characters],
+            batch_sizes=self.batch_sizes,
+            forward=self.forward.to(device),
+            backward=self.backward.to(device),
+        )
+
 
 class Batches:
     """The windows of one pass over a text, in the order in which state is carried along.
@@ -54,71 +73,107 @@ class Batches:
     a row's last position is still its target, so each direction predicts every token once, and
     one mark a sentence. As in bilm-tf, state runs on across sentences and windows.
 
+    Several ranks (processes that train together) share the rows: all ranks together read and
+    predict what one would, in the same number of windows. A rank that has nothing left to read
+    in a window gets one of a single position that predicts nothing.
+
     :param text: the encoded text.
     :param types: its positions in the order to read them. *Shape:* (n_positions,)
-    :param n_rows: rows; of a text with fewer positions, that many.
+    :param n_rows: rows of all ranks together; of a text with fewer positions, that many.
     :param unroll_steps: positions of a row in a window.
+    :param rank: which of the ranks this is, counted from 0.
+    :param n_ranks: ranks that share the rows.
+    :raises ValueError: there is no such rank.
     """
 
     def __init__(
         self,
         text: EncodedText,
-        types: NDArray[numpy.int32],
+        types: Types,
         *,
         n_rows: int,
         unroll_steps: int,
+        rank: int = 0,
+        n_ranks: int = 1,
     ) -> None:
+        if not 0 <= rank < n_ranks:
+            raise ValueError(
+                f"rank is {rank} of n_ranks {n_ranks}; expected 0 to {n_ranks - 1} of 1 or more."
+            )
         self.text = text
         self.types = types
         self.unroll_steps = unroll_steps
+        self._n_windows = count_windows(len(types), n_rows, unroll_steps)
         n_rows = min(n_rows, len(types))
-        shorter, self._n_longer = divmod(len(types), n_rows)
+        shorter, n_longer = divmod(len(types), n_rows)
         lengths = numpy.full(n_rows, shorter, dtype=numpy.int64)
-        lengths[: self._n_longer] += 1
-        self._ends = numpy.cumsum(lengths)
-        self._begins = self._ends - lengths
-        self._shorter = shorter
+        lengths[:n_longer] += 1
+        begins = numpy.cumsum(lengths) - lengths
+        mine = slice(n_rows * rank // n_ranks, n_rows * (rank + 1) // n_ranks)
+        self._begins, self._lengths = begins[mine], lengths[mine]
 
     def __len__(self) -> int:
-        return count_windows(len(self.types), len(self._begins), self.unroll_steps)
+        return self._n_windows
 
     def __iter__(self) -> Iterator[Batch]:
-        for begin in range(0, int(self._ends[0]), self.unroll_steps):
-            yield self._window(begin)
+        for number in range(len(self)):
+            yield self.window(number)
 
-    def _window(self, begin: int) -> Batch:
-        """The window that starts ``begin`` positions from where each row is read from."""
-        full = numpy.arange(begin, min(begin + self.unroll_steps, self._shorter))[:, None]
-        batch_sizes = [len(self._begins)] * len(full)
-        ahead = (self._begins + full).ravel()
-        back = (self._ends - 1 - full).ravel()
-        if self._n_longer and begin <= self._shorter < begin + self.unroll_steps:
-            # The longer rows' last position.
-            batch_sizes.append(self._n_longer)
-            ahead = numpy.append(ahead, self._begins[: self._n_longer] + self._shorter)
-            back = numpy.append(back, self._ends[: self._n_longer] - 1 - self._shorter)
-        rows = self.text.rows[self.types[numpy.concatenate([ahead, back])]]
-        distinct, words = numpy.unique(rows, return_inverse=True)
-        return Batch(
-            characters=self.text.gather_characters(distinct),
-            batch_sizes=batch_sizes,
-            forward=self._direction(ahead, words[: len(ahead)], EOS_TYPE, 1),
-            backward=self._direction(back, words[len(ahead) :], BOS_TYPE, -1),
-        )
+    def window(self, number: int) -> Batch:
+        """One window, without those before it.
 
-    def _direction(
-        self,
-        positions: NDArray[numpy.int64],
-        words: NDArray[numpy.int64],
-        last_mark: int,
-        step: int,
-    ) -> Direction:
-        predicting = numpy.flatnonzero(self.types[positions] != last_mark)
-        targets = self.text.targets[self.types[positions[predicting] + step]]
-        return Direction(*map(torch.from_numpy, (words, predicting, targets)))
+        :param number: counted from 0.
+        :raises IndexError: there are not that many windows.
+        """
+        if not 0 <= number < len(self):
+            raise IndexError(f"number is {number}; expected 0 to {len(self) - 1}.")
+        begin = number * self.unroll_steps
+        end = begin + self.unroll_steps
+        return _read_window(self.text, self.types, self._begins, self._lengths, begin, end)
 
 
 def count_windows(n_positions: int, n_rows: int, unroll_steps: int) -> int:
     """Steps of one pass over a text: the longest row's positions, in windows."""
     longest = -(-n_positions // min(n_rows, n_positions))
     return -(-longest // unroll_steps)
+
+
+def _read_window(
+    text: EncodedText,
+    types: Types,
+    begins: NDArray[numpy.int64],
+    lengths: NDArray[numpy.int64],
+    begin: int,
+    end: int,
+) -> Batch:
+    """Steps ``begin`` to ``end`` (exclusive) of rows by falling length."""
+    n_rows = int((lengths > begin).sum())
+    if n_rows == 0:
+        return _empty_window(text)
+    begins, lengths = begins[:n_rows, None], lengths[:n_rows, None]
+    end = min(end, int(lengths[0, 0]))
+    # One step more than is read: what the last one predicts. Positions rise along each row, as
+    # rising ones are looked up faster. Those outside of the text are never predicted.
+    steps = numpy.arange(begin, end + 1)
+    outermost = len(types) - 1
+    ahead = types[(begins + steps).clip(0, outermost)].T
+    back = types[(begins + lengths - 1 - steps[::-1]).clip(0, outermost)].T[::-1]
+    is_read = (steps[:-1] < lengths).T  # [n_steps, n_rows]
+    n_positions = int(is_read.sum())
+    read = numpy.concatenate([ahead[:-1][is_read], back[:-1][is_read]])
+    distinct, words = numpy.unique(text.rows[read], return_inverse=True)
+    directions = []
+    for numbers, words_read, following, last_mark in (
+        (words[:n_positions], read[:n_positions], ahead[1:][is_read], EOS_TYPE),
+        (words[n_positions:], read[n_positions:], back[1:][is_read], BOS_TYPE),
+    ):
+        predicting = numpy.flatnonzero(words_read != last_mark)
+        targets = text.targets[following[predicting]].astype(numpy.int64)
+        directions.append(Direction(*map(torch.from_numpy, (numbers, predicting, targets))))
+    return Batch(text.gather_characters(distinct), is_read.sum(axis=1).tolist(), *directions)
+
+
+def _empty_window(text: EncodedText) -> Batch:
+    nothing = torch.zeros(0, dtype=torch.int64)
+    direction = Direction(torch.zeros(1, dtype=torch.int64), nothing, nothing)
+    return Batch(text.gather_characters(text.rows[[BOS_TYPE]]), [1], direction, direction)

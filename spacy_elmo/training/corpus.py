@@ -1,126 +1,231 @@
-"""Sentences of raw text files, tokenized with spaCy."""
+"""Text files as a corpus: tokenized with spaCy once, kept for later runs."""
 
-import gzip
-import lzma
-import zlib
+from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Sequence, Union
+from typing import Generator, Iterator, List, NamedTuple, Optional, Sequence, Union
 
 import spacy
 from spacy.language import Language
 
+from .cache import ShardCache, default_directory, hash_bytes, hash_file, make_key
+from .decompression import require_decompression
+from .faults import MAX_WARNINGS, ON_ERROR, FaultReport
+from .paths import compression_of, find_files, kind_of
+from .shards import ShardWriter
+from .splitters import Sentencizer, Splitter
+from .stream import Progress, WordStream, merge_streams
+from .text_files import ReadSettings, read_chunks
+from .tokenizing import Pipeline, Tokenizer
+
 Sentence = List[str]
 
-SUFFIXES = (".txt", ".txt.gz", ".txt.xz")
-
-# Longer paragraphs are tokenized piece by piece, and this many paragraphs or pieces at a time,
-# which bounds the memory that spaCy's Docs take.
-MAX_PARAGRAPH_CHARACTERS = 20_000
-PARAGRAPHS_A_BATCH = 100
+MAX_LINE_BYTES = 10_000_000
 
 
 class TextCorpus:
-    """The sentences of text files: one paragraph a line, a blank line between documents.
-
-    Can be read any number of times. Sentences are split by spaCy's ``sentencizer``;
-    whitespace-only tokens are left out.
+    """The sentences of text files, read as often as needed.
 
     paths (Sequence[Path]): The files, in the order they are read.
     lang (str): Code of the spaCy language whose tokenizer is used.
     limit (int): Sentences to read at most, 0 for all.
+    tokenized (bool): Whether a line of a text file, or of a text in a .jsonl file, is a sentence
+        whose words are separated by blanks.
+    splitter (Optional[Splitter]): Adds what splits raw text into sentences to a blank pipeline.
+        spaCy's sentencizer if None.
+    n_process (int): Processes that tokenize. They change no result.
+    on_error (str): "stop" or "skip" at what cannot be read. Warnings tell what is skipped.
+    max_line_bytes (int): Longest line that is taken.
+    cache (Optional[Union[str, Path, bool]]): Directory for tokenized text. None for
+        ``$SPACY_ELMO_CACHE`` or else ``spacy-elmo`` in the user's directory for caches; an empty
+        string or False to keep it in memory.
+    RAISES ValueError: There is no such language.
+    RAISES ImportError: A file needs zstandard, which is missing.
     """
 
-    def __init__(self, paths: Sequence[Path], *, lang: str = "en", limit: int = 0) -> None:
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        *,
+        lang: str = "en",
+        limit: int = 0,
+        tokenized: bool = False,
+        splitter: Optional[Splitter] = None,
+        n_process: int = 1,
+        on_error: str = "stop",
+        max_line_bytes: int = MAX_LINE_BYTES,
+        cache: Optional[Union[str, Path, bool]] = None,
+    ) -> None:
         self.paths = list(paths)
         self.lang = lang
         self.limit = limit
-        self._nlp = _blank_pipeline(lang)
+        self.n_process = n_process
+        self.on_error = on_error
+        self.settings = ReadSettings(tokenized=tokenized, max_line_bytes=max_line_bytes)
+        self.cache: Optional[ShardCache] = None
+        if cache is None or cache is True:
+            self.cache = ShardCache(default_directory())
+        elif cache:
+            self.cache = ShardCache(cache)
+        for path in self.paths:
+            require_decompression(path)
+        self._pipeline = Pipeline(lang, splitter or Sentencizer())
+        self._settings_key = _make_settings_key(self._pipeline.get(), self.settings)
 
     def __iter__(self) -> Iterator[Sentence]:
-        """YIELDS (List[str]): The words of a sentence, one or more.
-        RAISES ValueError: A file is empty, binary, damaged or not UTF-8; the message names the
+        """Read the files, whatever is in the cache.
+
+        YIELDS (List[str]): The words of a sentence, one or more.
+        RAISES ValueError: on_error is "stop" and something cannot be read; the message names the
             file and the line.
         """
+        for stream in self._iter_streams(None):
+            yield from stream.iter_sentences()
+
+    def read_stream(self, progress: Optional[Progress] = None) -> WordStream:
+        """All words as numbers: from the cache, where the files are in it as they are now, else
+        tokenized and kept there.
+
+        progress (Optional[Callable[[int, int], None]]): Called with the number of bytes read so
+            far and in all.
+        RETURNS (WordStream): The text, which may be empty.
+        RAISES ValueError: As where sentences are read.
+        RAISES OSError: The cache cannot be written to, or a tokenizing process ended by itself.
+        """
+        if self.cache is None:
+            return merge_streams(self._iter_streams(progress))
+        return self._read_cached(self.cache, progress)
+
+    def _iter_streams(self, progress: Optional[Progress]) -> Iterator[WordStream]:
+        report = FaultReport(self.on_error)
+        meter = _Meter(self.paths, progress)
         n_sentences = 0
-        for sentence in self._iter_all():
-            yield sentence
-            n_sentences += 1
-            if n_sentences == self.limit:
-                return
+        with Tokenizer(self._pipeline, self.n_process) as tokenizer:
+            for path in self.paths:
+                limit = self._remaining(n_sentences)
+                if limit is None:
+                    break
+                pieces = self._iter_file(path, limit, tokenizer)
+                with closing(pieces):
+                    for piece in pieces:
+                        n_sentences += piece.stream.n_sentences
+                        meter.read(piece.n_bytes)
+                        yield piece.stream
+                        if piece.fault:
+                            report.found(path, [piece.fault])
+                meter.finished(path)
+        report.close()
+        meter.close()
 
-    def _iter_all(self) -> Iterator[Sentence]:
-        for path in self.paths:
-            pieces = (piece for text in iter_paragraphs(path) for piece in split_paragraph(text))
-            for doc in self._nlp.pipe(pieces, batch_size=PARAGRAPHS_A_BATCH):
-                for span in doc.sents:
-                    sentence = [token.text for token in span if not token.is_space]
-                    if sentence:
-                        yield sentence
+    def _read_cached(self, cache: ShardCache, progress: Optional[Progress]) -> WordStream:
+        report = FaultReport(self.on_error)
+        meter = _Meter(self.paths, progress)
+        files: List[_File] = []
+        n_sentences = 0
+        with Tokenizer(self._pipeline, self.n_process) as tokenizer:
+            fill = partial(self._fill, tokenizer, report, meter)
+            for path in self.paths:
+                limit = self._remaining(n_sentences)
+                if limit is None:
+                    break
+                file = self._identify(path, limit)
+                files.append(file)
+                # Of several files another shard is made, or was, which is verified then.
+                may_be_all = len(self.paths) == 1 or self.limit > 0
+                shard = cache.get(file.key, partial(fill, file), verify=may_be_all)
+                report.found(path, shard.faults, shard.n_faults)
+                n_sentences += shard.stream.n_sentences
+                meter.finished(path)
+            if len(files) > 1:
+
+                def merge(writer: ShardWriter) -> None:
+                    for file in files:
+                        writer.append(cache.get(file.key, partial(fill, file)).stream)
+
+                shard = cache.get(make_key("files", [file.key for file in files]), merge)
+        report.close()
+        meter.close()
+        return shard.stream
+
+    def _remaining(self, n_sentences: int) -> Optional[int]:
+        """Sentences to read at most after so many, 0 for all; none if those were all."""
+        if self.limit == 0:
+            return 0
+        return self.limit - n_sentences if n_sentences < self.limit else None
+
+    def _identify(self, path: Path, limit: int) -> "_File":
+        kind = kind_of(path), compression_of(path)
+        return _File(
+            path, limit, make_key("file", hash_file(path), kind, limit, self._settings_key)
+        )
+
+    def _fill(
+        self,
+        tokenizer: Tokenizer,
+        report: FaultReport,
+        meter: "_Meter",
+        file: "_File",
+        writer: ShardWriter,
+    ) -> None:
+        pieces = self._iter_file(file.path, file.limit, tokenizer)
+        with closing(pieces):
+            for piece in pieces:
+                writer.append(piece.stream)
+                meter.read(piece.n_bytes)
+                if piece.fault:
+                    if self.on_error == "stop":
+                        report.found(file.path, [piece.fault])
+                    writer.add_fault(piece.fault, MAX_WARNINGS)
+
+    def _iter_file(self, path: Path, limit: int, tokenizer: Tokenizer) -> "_Pieces":
+        n_sentences = 0
+        chunks = read_chunks(path, self.settings, self._pipeline.get)
+        tokenized = tokenizer.tokenize(chunks)
+        with closing(chunks), closing(tokenized):
+            for stream, chunk in tokenized:
+                if 0 < limit <= n_sentences + stream.n_sentences:
+                    yield _Piece(stream.head(limit - n_sentences), "", chunk.n_bytes)
+                    return
+                n_sentences += stream.n_sentences
+                yield _Piece(stream, chunk.fault, chunk.n_bytes)
 
 
-def iter_paragraphs(path: Path) -> Iterator[str]:
-    """The lines of a text file that are not blank, without the blanks around them.
-
-    path (Path): A UTF-8 file, compressed if its name ends in .gz or .xz.
-    YIELDS (str): A paragraph.
-    RAISES ValueError: The file has no text, is binary, damaged or not UTF-8.
-    """
-    is_empty = True
-    number = 0
-    try:
-        with _open(path) as file:
-            for number, line in enumerate(file, 1):
-                # A byte order mark is no part of the text.
-                text = _decode(line, path, number).lstrip("\ufeff").strip()
-                if text:
-                    is_empty = False
-                    yield text
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
-        raise ValueError(
-            f"{path}, after line {number}: the compressed file is damaged ({error})."
-        ) from None
-    if is_empty:
-        raise ValueError(f"{path}: no text in {number} lines; expected one paragraph a line.")
+class _Piece(NamedTuple):
+    stream: WordStream
+    fault: str
+    n_bytes: int
 
 
-def split_paragraph(text: str, max_characters: int = MAX_PARAGRAPH_CHARACTERS) -> Iterator[str]:
-    """Cut a paragraph into pieces that spaCy can take, at a blank where there is one.
-
-    text (str): The paragraph.
-    max_characters (int): Length of a piece at most.
-    YIELDS (str): A piece.
-    """
-    begin = 0
-    while len(text) - begin > max_characters:
-        blank = text.rfind(" ", begin + 1, begin + max_characters)
-        end = blank if blank > 0 else begin + max_characters
-        yield text[begin:end]
-        begin = end
-    yield text[begin:]
+_Pieces = Generator[_Piece, None, None]
 
 
-def find_files(path: Union[str, Path, Sequence[Union[str, Path]]]) -> List[Path]:
-    """The text files that a path, or each of a list of paths, stands for.
+class _File(NamedTuple):
+    """A file, how many of its sentences are read (0 for all), and the key of its shard."""
 
-    path (Union[str, Path, Sequence]): A file, or a directory, whose files ending in .txt,
-        .txt.gz and .txt.xz are taken at any depth, sorted by name.
-    RETURNS (List[Path]): The files.
-    RAISES ValueError: A path is not there, or a directory has no such file.
-    """
-    if not isinstance(path, (str, Path)):
-        return [file for part in path for file in find_files(part)]
-    path = Path(path)
-    if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES))
-        if not files:
-            raise ValueError(f"path is {str(path)!r}, a directory without {_SUFFIX_LIST} files.")
-        return files
-    if not path.exists():
-        raise ValueError(f"path is {str(path)!r}, which does not exist.")
-    return [path]
+    path: Path
+    limit: int
+    key: str
 
 
-_SUFFIX_LIST = ", ".join(SUFFIXES)
+class _Meter:
+    """Bytes that are read of all files."""
+
+    def __init__(self, paths: Sequence[Path], progress: Optional[Progress]) -> None:
+        self._progress = progress
+        self._total = sum(path.stat().st_size for path in paths)
+        self._finished = 0
+
+    def read(self, n_bytes: int) -> None:
+        if self._progress is not None:
+            self._progress(min(self._finished + n_bytes, self._total), self._total)
+
+    def finished(self, path: Path) -> None:
+        self._finished += path.stat().st_size
+        self.read(0)
+
+    def close(self) -> None:
+        self._finished = self._total
+        self.read(0)
 
 
 def build_text_corpus_v1(
@@ -128,43 +233,62 @@ def build_text_corpus_v1(
     path: Optional[Union[str, Path, List[str]]],
     lang: str = "en",
     limit: int = 0,
+    tokenized: bool = False,
+    splitter: Optional[Splitter] = None,
+    n_process: int = 1,
+    on_error: str = "stop",
+    max_line_bytes: int = MAX_LINE_BYTES,
+    cache: Optional[Union[str, Path, bool]] = None,
 ) -> TextCorpus:
     """Construct a corpus of text files; they are looked for now and read later.
 
-    path (Union[str, Path, List[str]]): A .txt, .txt.gz or .txt.xz file, a directory of such
-        files, or a list of both.
+    path (Union[str, Path, List[str]]): A file, a directory, whose files are taken at any depth,
+        a pattern such as ``data/**/*.txt.gz``, or a list of them. Files end in .txt (one
+        paragraph a line), .jsonl (``{"text": "..."}``, or ``{"tokens": [...]}`` for a tokenized
+        sentence, a line) or .spacy (a DocBin), and may be compressed: .gz, .xz or .zst.
     lang (str): Code of the spaCy language whose tokenizer is used.
     limit (int): Sentences to read at most, 0 for all.
+    tokenized (bool): Whether a line of text is a sentence whose words are separated by blanks.
+    splitter (Optional[Splitter]): Splits raw text, and Docs without sentences, into sentences.
+        If None, spaCy's sentencizer.
+    n_process (int): Processes that tokenize. They change no result.
+    on_error (str): At bytes that are not UTF-8, binary data, a damaged or empty file, a line
+        that is too long or no JSON: "stop", or "skip" that line or the rest of the file.
+    max_line_bytes (int): Longest line that is taken.
+    cache (Optional[Union[str, Path, bool]]): Directory in which tokenized text is kept for later
+        runs; None for that of the user, an empty string for none.
     RETURNS (TextCorpus): The corpus.
     """
     if not path:
         raise ValueError(f"path is {path!r}; expected a text file, a directory or a list of them.")
     if limit < 0:
         raise ValueError(f"limit is {limit}; expected a number of sentences, or 0 for all.")
-    return TextCorpus(find_files(path), lang=lang, limit=limit)
+    if n_process < 1:
+        raise ValueError(f"n_process is {n_process}; expected a number of processes, 1 or more.")
+    if on_error not in ON_ERROR:
+        raise ValueError(f"on_error is {on_error!r}; expected {' or '.join(map(repr, ON_ERROR))}.")
+    if max_line_bytes < 1:
+        raise ValueError(f"max_line_bytes is {max_line_bytes}; expected 1 or more.")
+    return TextCorpus(
+        find_files(path),
+        lang=lang,
+        limit=limit,
+        tokenized=tokenized,
+        splitter=splitter,
+        n_process=n_process,
+        on_error=on_error,
+        max_line_bytes=max_line_bytes,
+        cache=cache,
+    )
 
 
-def _open(path: Path) -> BinaryIO:
-    openers: Dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
-    return openers.get(path.suffix, open)(path, "rb")
-
-
-def _decode(line: bytes, path: Path, number: int) -> str:
-    if b"\0" in line:
-        raise ValueError(f"{path}, line {number}: binary data; expected UTF-8 text.")
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path}, line {number}: byte {error.start + 1} of the line "
-            f"({line[error.start]:#04x}) is not UTF-8; expected UTF-8 text."
-        ) from None
-
-
-def _blank_pipeline(lang: str) -> Language:
-    try:
-        nlp = spacy.blank(lang)
-    except ImportError as error:
-        raise ValueError(f"lang is {lang!r}: {error}") from error
-    nlp.add_pipe("sentencizer")
-    return nlp
+def _make_settings_key(nlp: Language, settings: ReadSettings) -> str:
+    """Of everything beside a file that decides what its sentences are."""
+    # The config says how each component was made; trained ones have weights, too.
+    states = [
+        (name, hash_bytes(pipe.model.to_bytes()))
+        for name, pipe in nlp.pipeline
+        if hasattr(pipe, "model")
+    ]
+    config = nlp.config.to_str()
+    return make_key(spacy.__version__, config, states, settings.tokenized, settings.max_line_bytes)

@@ -1,68 +1,69 @@
-"""Perplexity of text under the full softmax."""
+"""Perplexity of text under the whole distribution of the softmax."""
 
 import math
-from typing import Optional, TypedDict
+from typing import Iterable, TypedDict
 
-import torch
-
-from ..bilm import BiLMState
-from .batches import Batches
 from .encoding import EncodedText
 from .lm import LanguageModel
-
-# The text is read in rows of about this many positions, so that hardly any of them is read
-# without what stands before it; no row is that short unless the text is.
-POSITIONS_A_ROW = 500
-MAX_ROWS = 64
-STEPS_A_WINDOW = 100
+from .scoring import BATCH_SIZE, SentenceScore, iter_losses
 
 
 class Perplexities(TypedDict):
-    """Perplexity of each direction, ``exp`` of the mean of both directions' mean losses, and the
-    number of predictions of one direction."""
+    """How well a text is predicted.
+
+    ``forward`` and ``backward`` are each direction's perplexity, ``mean`` is ``exp`` of the mean
+    of both directions' mean losses. ``n_predictions`` are those of one direction: every token,
+    and a mark a sentence. ``unknown_rate`` is the part of the tokens that the vocabulary lacks;
+    each is predicted as ``<UNK>``, so perplexities of models with different vocabularies do not
+    compare.
+    """
 
     forward: float
     backward: float
     mean: float
     n_predictions: int
+    n_tokens: int
+    n_sentences: int
+    unknown_rate: float
 
 
 def evaluate(
-    model: LanguageModel, text: EncodedText, *, n_rows: Optional[int] = None
+    model: LanguageModel, text: EncodedText, *, batch_size: int = BATCH_SIZE
 ) -> Perplexities:
-    """Perplexity with the full softmax, each token and one mark a sentence predicted once a
-    direction, state carried from sentence to sentence in the order of the text.
+    """Perplexity of a text, each token and one mark a sentence predicted once a direction, state
+    carried from sentence to sentence in the order of the text (see
+    :mod:`spacy_elmo.training.scoring`).
 
     :param model: the language model; its mode (training or not) is left as it was.
     :param text: the text, encoded with the model's vocabulary.
-    :param n_rows: rows to read side by side, each from a state of zeros; none: as many as leave
-        each of them some 500 positions. Their number, unlike anything in the training
-        settings, changes the result a little.
+    :param batch_size: rows of text read side by side. It changes no value, but to rounding.
     """
+    ahead = back = 0.0
+    for losses in iter_losses(model, text, batch_size=batch_size):
+        ahead += float(losses[0].sum())
+        back += float(losses[1].sum())
     stream = text.stream
-    if n_rows is None:
-        n_rows = max(1, min(MAX_ROWS, stream.n_positions // POSITIONS_A_ROW))
-    was_training = model.training
-    model.eval()
-    sums = [0.0, 0.0]
-    n_predictions = [0, 0]
-    state: Optional[BiLMState] = None
-    try:
-        with torch.inference_mode():
-            for batch in Batches(text, stream.types, n_rows=n_rows, unroll_steps=STEPS_A_WINDOW):
-                losses, state = model.exact_losses(batch, state)
-                for direction, values in enumerate(losses):
-                    sums[direction] += float(values.double().sum())
-                    n_predictions[direction] += len(values)
-    finally:
-        model.train(was_training)
-    ahead, back = (total / n for total, n in zip(sums, n_predictions))
-    return {
-        "forward": perplexity(ahead),
-        "backward": perplexity(back),
-        "mean": perplexity((ahead + back) / 2),
-        "n_predictions": n_predictions[0],
-    }
+    n_unknown = round(text.unknown_rate * stream.n_tokens)
+    return _perplexities(ahead, back, stream.n_tokens, stream.n_sentences, n_unknown)
+
+
+def summarize(scores: Iterable[SentenceScore]) -> Perplexities:
+    """Perplexity of scored sentences: what :func:`evaluate` gives of their text.
+
+    :param scores: read one after the other.
+    :raises ValueError: no sentence has a word.
+    """
+    ahead = back = 0.0
+    n_tokens = n_sentences = n_unknown = 0
+    for score in scores:
+        ahead -= math.fsum(score.forward)
+        back -= math.fsum(score.backward)
+        n_tokens += len(score.words)
+        n_sentences += len(score.words) > 0
+        n_unknown += sum(score.unknown)
+    if n_tokens == 0:
+        raise ValueError("The text has no words; expected one sentence or more.")
+    return _perplexities(ahead, back, n_tokens, n_sentences, n_unknown)
 
 
 def perplexity(loss: float) -> float:
@@ -71,3 +72,18 @@ def perplexity(loss: float) -> float:
         return math.exp(loss)
     except OverflowError:
         return math.inf
+
+
+def _perplexities(
+    ahead: float, back: float, n_tokens: int, n_sentences: int, n_unknown: int
+) -> Perplexities:
+    n_predictions = n_tokens + n_sentences
+    return {
+        "forward": perplexity(ahead / n_predictions),
+        "backward": perplexity(back / n_predictions),
+        "mean": perplexity((ahead + back) / 2 / n_predictions),
+        "n_predictions": n_predictions,
+        "n_tokens": n_tokens,
+        "n_sentences": n_sentences,
+        "unknown_rate": n_unknown / n_tokens,
+    }

@@ -40,7 +40,7 @@ class LanguageModel(nn.Module):
         """
         hidden, state = self.read(batch, state)
         targets = torch.cat([batch.forward.targets, batch.backward.targets])
-        return self.head(torch.cat(hidden), targets).sum(), state
+        return self.head(torch.cat(hidden), targets), state
 
     def exact_losses(
         self, batch: Batch, state: Optional[BiLMState] = None
@@ -78,7 +78,7 @@ class LanguageModel(nn.Module):
 
 
 def _first_rows(state: BiLMState, n_rows: int) -> BiLMState:
-    """The state of the rows that go on: only a last window can have fewer than the one before."""
+    """The state of the rows that go on, which stand first."""
     return BiLMState(
         *([LSTMState(layer.hidden[:n_rows], layer.cell[:n_rows]) for layer in s] for s in state)
     )

@@ -1,6 +1,7 @@
 """What a training run tells: before it starts, at every step, and at every evaluation."""
 
 from dataclasses import dataclass
+from typing import Optional, Sequence
 
 
 @dataclass(frozen=True)
@@ -13,9 +14,16 @@ class Plan:
     :param unknown_rate: part of the training tokens that are not in the vocabulary.
     :param dev_tokens: tokens of the held-out text.
     :param dev_unknown_rate: part of the held-out tokens that are not in the vocabulary.
-    :param n_steps: steps of the run, unless the time limit ends it before.
+    :param steps_an_epoch: steps of a pass over the training text.
+    :param first_step: steps that were made before, by the run that this one goes on with.
+    :param n_steps: steps of the run, unless the time limit or the patience ends it before; none
+        where there is no other limit.
     :param n_parameters: parameters of the biLM.
     :param n_softmax_parameters: parameters of the softmax, which the biLM's vectors do not need.
+    :param n_bytes: memory that a step of a process is expected to take, see
+        :func:`spacy_elmo.training.memory.estimate_bytes`.
+    :param n_processes: processes that train together.
+    :param device: where they do.
     """
 
     n_tokens: int
@@ -27,9 +35,13 @@ class Plan:
     dev_sentences: int
     dev_unknown_rate: float
     steps_an_epoch: int
-    n_steps: int
+    first_step: int
+    n_steps: Optional[int]
     n_parameters: int
     n_softmax_parameters: int
+    n_bytes: int
+    n_processes: int
+    device: str
 
     @property
     def tokens_a_step(self) -> float:
@@ -58,15 +70,18 @@ class Evaluation:
     """One evaluation; a line of the log.
 
     :param epoch: passes over the training text so far.
+    :param n_tokens: tokens read so far: the steps times :attr:`Plan.tokens_a_step`, rounded.
     :param loss: mean training loss since the evaluation before, in nats.
     :param forward_perplexity: of the held-out text, with the full softmax.
     :param perplexity: ``exp`` of the mean of both directions' losses.
     :param tokens_per_second: of training since the evaluation before.
-    :param seconds: since the first step, evaluations included.
+    :param seconds: since the first step, evaluations included; of a run that was stopped and
+        resumed, those of all sittings.
     """
 
     step: int
     epoch: float
+    n_tokens: int
     loss: float
     forward_perplexity: float
     backward_perplexity: float
@@ -79,8 +94,14 @@ class Evaluation:
 class Reporter:
     """What happens in a run, for whoever wants to show it; this one shows nothing."""
 
+    def noted(self, message: str) -> None:
+        """Something that the user of the run should know."""
+
     def reading(self, what: str) -> None:
         """A text, ``what``, is about to be read and tokenized."""
+
+    def read(self, n_bytes: int, n_bytes_in_all: int) -> None:
+        """So much of that text is read."""
 
     def planned(self, plan: Plan) -> None:
         """Training is about to start."""
@@ -90,3 +111,44 @@ class Reporter:
 
     def evaluated(self, evaluation: Evaluation, is_best: bool) -> None:
         """The held-out text was scored, and the model saved."""
+
+    def ended(self) -> None:
+        """Training is over, for whatever reason. Called whenever :meth:`planned` was."""
+
+
+class Reporters(Reporter):
+    """Several that are told the same.
+
+    :param reporters: in the order in which they are told.
+    """
+
+    def __init__(self, reporters: Sequence[Reporter]) -> None:
+        self.reporters = reporters
+
+    def noted(self, message: str) -> None:
+        for reporter in self.reporters:
+            reporter.noted(message)
+
+    def reading(self, what: str) -> None:
+        for reporter in self.reporters:
+            reporter.reading(what)
+
+    def read(self, n_bytes: int, n_bytes_in_all: int) -> None:
+        for reporter in self.reporters:
+            reporter.read(n_bytes, n_bytes_in_all)
+
+    def planned(self, plan: Plan) -> None:
+        for reporter in self.reporters:
+            reporter.planned(plan)
+
+    def stepped(self, step: Step) -> None:
+        for reporter in self.reporters:
+            reporter.stepped(step)
+
+    def evaluated(self, evaluation: Evaluation, is_best: bool) -> None:
+        for reporter in self.reporters:
+            reporter.evaluated(evaluation, is_best)
+
+    def ended(self) -> None:
+        for reporter in self.reporters:
+            reporter.ended()

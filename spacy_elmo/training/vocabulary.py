@@ -1,5 +1,6 @@
 """The words that the softmax can predict. The biLM's input needs no vocabulary."""
 
+from codecs import BOM_UTF8
 from os import PathLike
 from pathlib import Path
 from typing import Dict, Iterable, List, Mapping, Sequence, Union
@@ -31,13 +32,19 @@ class Vocabulary:
     def from_counts(
         cls, counts: Mapping[str, int], *, max_size: int = 0, min_count: int = 1
     ) -> "Vocabulary":
-        """The most frequent words, by falling count, equal counts by word.
+        """The most frequent words, by falling count, equal counts by word. Words that a file of
+        this format cannot hold are left out, and so are unknown: those with blanks around them or
+        with a line break, which a corpus of ready tokens can have.
 
         :param counts: how often each word is in the text.
         :param max_size: words kept, the three special entries not counted; 0 for all.
         :param min_count: occurrences that a word needs.
         """
-        kept = [word for word, n in counts.items() if n >= min_count and word not in SPECIAL]
+        kept = [
+            word
+            for word, n in counts.items()
+            if n >= min_count and word not in SPECIAL and _is_entry(word)
+        ]
         kept.sort(key=lambda word: (-counts[word], word))
         return cls([*SPECIAL, *(kept[:max_size] if max_size else kept)])
 
@@ -48,7 +55,7 @@ class Vocabulary:
         :raises ValueError: a faulty line; the message names the file and the line.
         """
         path = Path(path)
-        lines = path.read_bytes().split(b"\n")
+        lines = path.read_bytes().removeprefix(BOM_UTF8).split(b"\n")
         if lines[-1] == b"":
             lines.pop()
         words: List[str] = []
@@ -86,6 +93,12 @@ class Vocabulary:
         return max(self._ids.get(word, UNK_ID), UNK_ID)
 
 
+def _is_entry(word: str) -> bool:
+    """Whether a file can hold the word."""
+    is_text = not any("\ud800" <= character <= "\udfff" for character in word)
+    return is_text and word != "" and word == word.strip() and "\n" not in word
+
+
 def _number_entries(words: Sequence[str], places: Iterable[str], whole: str) -> Dict[str, int]:
     ids: Dict[str, int] = {}
     for number, (word, place) in enumerate(zip(words, places)):
@@ -96,8 +109,10 @@ def _number_entries(words: Sequence[str], places: Iterable[str], whole: str) -> 
             )
         if not word.strip():
             raise ValueError(f"{place}: a blank entry; expected a word.")
-        if word != word.strip() or "\n" in word:
-            raise ValueError(f"{place}: {word!r} has blanks around it or a line break in it.")
+        if not _is_entry(word):
+            raise ValueError(
+                f"{place}: {word!r} has blanks around it, a line break or half of a surrogate pair."
+            )
         if word in ids:
             raise ValueError(f"{place}: {word!r} stands there twice, first as id {ids[word]}.")
         ids[word] = number

@@ -1,6 +1,7 @@
 """``spacy elmo train`` as a user runs it."""
 
 import os
+import random
 import re
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from spacy_elmo import BiLM
 from spacy_elmo.cli.app import elmo_cli
 from spacy_elmo.training import load_language_model
 
-from ..training.configs import CONFIG, write_texts
+from ..training.configs import CONFIG, read_models, write_texts
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}
 
@@ -56,6 +57,7 @@ def test_from_text_to_vectors(tmp_path):
     assert done.returncode == 0, done.stderr
     assert re.search(r"Training text +\d+ tokens, 50 sentences", done.stdout)
     assert re.search(r"Parameters +[\d,]+ \(biLM\)", done.stdout)
+    assert re.search(r"Memory +about \d+ MB for training \(cpu\), beside the text", done.stdout)
     assert re.search(r"Held-out perplexity \d+\.\d+ \(forward \d+", done.stdout)
     # One row an evaluation: step, epoch, loss, three perplexities, tokens/s.
     steps = re.findall(r"^ *(\d+)(?: +[\d.,]+){6}", done.stdout, flags=re.MULTILINE)
@@ -113,7 +115,7 @@ def test_a_faulty_text_is_one_message_and_no_traceback(tmp_path):
     output = done.stdout + done.stderr
     assert "Traceback" not in output
     assert "Training failed" in output
-    assert re.search(r"train\.txt, line 3:\sbyte 1 of the line", output)
+    assert "train.txt, line 3: byte 1 of the line" in " ".join(output.split())
 
 
 @pytest.mark.parametrize(
@@ -173,3 +175,108 @@ def test_ctrl_c_saves_the_last_model(tmp_path):
     assert "Traceback" not in output
     assert re.search(r"Stopped after step \d+", output)
     assert BiLM.from_pretrained(tmp_path / "out" / "model-last").width == 12
+    assert "Go on with --resume" in " ".join(output.split())
+
+    # As it went on to, so it goes on from.
+    n_steps = int(re.search(r"Stopped after step (\d+)", output).group(1))
+    args = [*args[:-2], "--training.max_steps", str(n_steps + 3), "--resume"]
+    done = invoke(*args)
+    assert done.exit_code == 0, done.output
+    output = " ".join(done.output.split())
+    assert f"{n_steps:,} are made" in output and f"of step {n_steps + 3}" in output
+    done = invoke(*args)
+    assert done.exit_code == 0
+    assert f"ended at step {n_steps + 3} by max_steps" in " ".join(done.output.split())
+
+
+def test_a_run_is_replaced_only_where_that_is_asked_for(tmp_path):
+    args = arguments(tmp_path, "--training.max_steps", "2")
+    assert "starts anew" in " ".join(invoke(*args, "--resume").output.split())
+    done = invoke(*args)
+    assert done.exit_code == 1
+    assert re.search("earlier run .* --resume .* --overwrite", " ".join(done.output.split()))
+    assert invoke(*args, "--overwrite").exit_code == 0
+
+
+def test_training_starts_from_another_model(tmp_path):
+    assert invoke(*arguments(tmp_path, "--training.max_steps", "2")).exit_code == 0
+    model = str(tmp_path / "out" / "model-best")
+    args = arguments(tmp_path, "--init", model, "--training.max_steps", "1")
+    args[args.index("--output") + 1] = str(tmp_path / "tuned")
+    done = invoke(*args)
+    assert done.exit_code == 0, done.output
+    assert "biLM, vocabulary and softmax" in " ".join(done.output.split())
+
+
+def test_hours_without_a_number_of_steps_and_patience(tmp_path):
+    limits = ["--training.max_epochs", "0", "--training.max_hours", "0.0001"]
+    done = invoke(*arguments(tmp_path, *limits))
+    assert done.exit_code == 0, done.output
+    assert "an epoch, no limit in all" in done.output
+    settings = ["--training.patience", "1", "--training.eval_frequency", "1", "--overwrite"]
+    settings += ["--training.optimizer.learn_rate", "0.3", "--training.max_epochs", "50"]
+    done = invoke(*arguments(tmp_path, *settings))
+    assert done.exit_code == 0, done.output
+    assert "patience ran out" in done.output
+
+
+def test_a_logger_takes_the_place_of_the_table(tmp_path):
+    args = arguments(tmp_path, "--training.max_steps", "2")
+    config = tmp_path / "config.cfg"
+    logger = '\n[training.logger]\n@loggers = "spacy.ConsoleLogger.v3"\n'
+    config.write_text(CONFIG + logger, encoding="utf-8")
+    done = invoke(*args)
+    assert done.exit_code == 0, done.output
+    assert "LOSS ELMO" in done.output and "tokens/s" not in done.output
+    assert "2 in all" in done.output and "Held-out perplexity" in done.output
+
+
+@pytest.mark.slow
+def test_torchrun_shows_what_one_process_would(tmp_path):
+    args = arguments(tmp_path, "--training.max_steps", "3")
+    torchrun = (
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "spacy_elmo",
+    )
+    done = run(*args, module=torchrun)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Training text") == done.stdout.count("Held-out perplexity") == 1
+    assert "by each of 2 processes" in done.stdout
+    # The faults of one are not those of the run alone.
+    done = run(*args, module=torchrun)
+    assert done.returncode == 1
+    assert "holds an earlier run" in " ".join((done.stdout + done.stderr).split())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+def test_a_run_killed_again_and_again_ends_like_one_that_was_not(tmp_path):
+    """The same command each time, from the start of the process on."""
+    settings = ["--training.checkpoint_minutes", "0.001", "--training.eval_frequency", "40"]
+    settings += ["--training.max_epochs", "10", "--resume"]
+    args = arguments(tmp_path, *settings)
+    command = [sys.executable, "-m", "spacy", "elmo", *args]
+    moments = random.Random(0)
+    n_kills = 0
+    while n_kills < 30:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=ENVIRONMENT
+        )
+        # The header of the table of evaluations comes when training starts.
+        while (line := process.stdout.readline()) and b"tokens/s" not in line:
+            pass
+        try:
+            process.communicate(timeout=moments.uniform(0.2, 2.0))
+            break
+        except subprocess.TimeoutExpired:
+            n_kills += 1
+            process.kill()
+            process.communicate()
+    assert process.returncode == 0 and n_kills >= 2
+    args[args.index("--output") + 1] = str(tmp_path / "whole")
+    assert invoke(*args).exit_code == 0
+    assert read_models(tmp_path / "out") == read_models(tmp_path / "whole")

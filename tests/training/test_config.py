@@ -5,7 +5,7 @@ import re
 import pytest
 
 from spacy_elmo.training import TrainingConfig, read_config
-from spacy_elmo.training.config import ORDERS
+from spacy_elmo.training.settings import ORDERS
 
 from .configs import CONFIG, make_config
 
@@ -54,9 +54,26 @@ def test_variables_and_overrides(tmp_path):
         ({"training.unroll_steps": 0}, "[training] unroll_steps is 0"),
         ({"training.eval_frequency": 0}, "[training] eval_frequency is 0"),
         ({"training.max_epochs": -1}, "[training] max_epochs is -1"),
-        ({"training.max_epochs": 0}, "[training] max_epochs is 0; expected 1 or more, as max"),
+        ({"training.max_epochs": 0}, "[training] max_epochs is 0; expected 1 or more, as neither"),
         ({"training.max_steps": 1.5}, "[training] max_steps is 1.5"),
         ({"training.max_hours": -1}, "[training] max_hours is -1; expected a number, or 0"),
+        ({"training.max_hours": float("nan")}, "[training] max_hours is nan; expected a number"),
+        ({"training.checkpoint_minutes": "5"}, "[training] checkpoint_minutes is '5'"),
+        ({"training.patience": -1}, "[training] patience is -1; expected a number of evaluations"),
+        ({"training.grad_accumulation": 0}, "[training] grad_accumulation is 0; expected a whole"),
+        (
+            {"training.device": "gpu"},
+            "[training] device is 'gpu'; expected 'cpu', 'cuda', 'cuda:N'",
+        ),
+        ({"training.device": 0}, "[training] device is 0; expected 'cpu'"),
+        (
+            {"training.precision": "float16"},
+            "[training] precision is 'float16'; expected 'float32'",
+        ),
+        ({"training.init": 3}, "[training] init is 3; expected the path of a model, or null"),
+        ({"training.init": "nowhere"}, "[training] init: nowhere does not exist"),
+        ({"training.logger": {}}, "[training.logger] names no @loggers; expected a block with"),
+        ({"training.logger": {"@loggers": "none.v1"}}, "[training.logger] "),
         ({"training.grad_clip": "a"}, "[training] grad_clip is 'a'; expected a number, or 0"),
         ({"training.order": "random"}, "[training] order is 'random'; expected 'shuffled'"),
         ({"training.seed": -1}, "[training] seed is -1"),
@@ -78,7 +95,7 @@ def test_variables_and_overrides(tmp_path):
         (
             {"training.optimizer": {"@optimizers": "Adam.v1"}},
             "[training.optimizer] names no @torch_optimizers; expected a block with "
-            "@torch_optimizers = one of spacy-elmo.Adagrad.v1, spacy-elmo.Adam.v1",
+            "@torch_optimizers = one of spacy-elmo.Adagrad.v1, spacy-elmo.AdamW.v1",
         ),
         ({"training.optimizer.learn_rate": -1.0}, "[training.optimizer] learn_rate is -1.0"),
         ({"training.schedule": "constant"}, "[training.schedule] names no @torch_schedules"),
@@ -124,3 +141,32 @@ def test_all_orders_are_taken(tmp_path):
     for order in ORDERS:
         config = TrainingConfig.from_dict(make_config(tmp_path, {"training.order": order}))
         assert config.training.order == order
+
+
+@pytest.mark.parametrize("schedule", ["warmup_linear", "warmup_cosine"])
+def test_a_schedule_that_needs_the_number_of_steps_is_refused_without_one(tmp_path, schedule):
+    name = f"spacy-elmo.{schedule}.v1"
+    changes = {"training.max_epochs": 0, "training.max_hours": 2}
+    config = make_config(tmp_path, changes)
+    TrainingConfig.from_dict(config)
+    config["training"]["schedule"] = {"@torch_schedules": name, "warmup_steps": 5}
+    message = (
+        r"\[training.schedule\] this schedule ends with the run, .* set max_epochs or max_steps"
+    )
+    with pytest.raises(ValueError, match=message):
+        TrainingConfig.from_dict(config)
+    config["training"]["max_steps"] = 100
+    TrainingConfig.from_dict(config)
+
+
+def test_settings_are_complete_whatever_is_left_out(tmp_path):
+    """What a checkpoint is compared by."""
+    config = make_config(tmp_path)
+    del config["vocab"]
+    settings = TrainingConfig.from_dict(config).settings()
+    assert settings["vocab.min_count"] == 1
+    assert settings["training.grad_clip"] == 1.0
+    assert settings["training.optimizer.beta2"] == 0.999
+    assert settings["training.softmax.n_samples"] == 8
+    assert settings["bilm.cell_size"] == 8
+    assert not any(name.startswith(("paths", "corpora", "training.logger")) for name in settings)

@@ -1,50 +1,17 @@
-"""Text as numbers: nothing is lost, whole sentences are shuffled, characters stay exact."""
+"""Encoded text: what is predicted and counted, and characters that stay exact."""
+
+import json
 
 import numpy
-import pytest
 import torch
 
 from spacy_elmo import BiLMConfig
 from spacy_elmo.training import EncodedText, Vocabulary, WordStream
+from spacy_elmo.training.corpus import build_text_corpus_v1
 
 from ..conftest import TOY_SIZES
-from .conftest import make_sentences
 
 CONFIG = BiLMConfig.from_dict(TOY_SIZES)
-
-
-def sentences_of(stream, types):
-    """The words between the marks, in the order given."""
-    sentences = []
-    for number in types:
-        if number == 0:
-            sentences.append([])
-        elif number != 1:
-            sentences[-1].append(stream.words[number])
-    return sentences
-
-
-def test_sentences_come_back_and_are_counted():
-    sentences = make_sentences(30)
-    stream = WordStream.from_sentences([*sentences, []])
-    assert list(stream.iter_sentences()) == sentences
-    n_tokens = sum(map(len, sentences))
-    assert stream.n_tokens == n_tokens
-    assert stream.n_sentences == 30
-    assert stream.n_positions == n_tokens + 60
-    assert stream.n_predictions == n_tokens + 30
-    words = [word for sentence in sentences for word in sentence]
-    assert stream.count_words() == {word: words.count(word) for word in set(words)}
-
-
-def test_shuffling_keeps_sentences_whole_and_depends_on_the_seed_only():
-    sentences = make_sentences(40)
-    stream = WordStream.from_sentences(sentences)
-    first, second = (sentences_of(stream, stream.shuffled_types((7, n))) for n in (0, 1))
-    assert sorted(first) == sorted(second) == sorted(sentences)
-    assert first != second and first != sentences
-    assert sentences_of(stream, stream.shuffled_types((7, 0))) == first
-    assert sentences_of(stream, stream.shuffled_types((8, 0))) != first
 
 
 def test_text_that_spells_a_mark_ends_no_sentence_and_is_unknown(encode):
@@ -75,8 +42,23 @@ def test_word_vectors_are_those_of_the_bilm(bilm, encode):
     torch.testing.assert_close(vectors[text.rows], expected)
 
 
-def test_what_is_no_sentence_is_refused():
-    with pytest.raises(ValueError, match="The corpus gave the string 'A sentence.'; expected"):
-        WordStream.from_sentences(["A sentence."])
-    with pytest.raises(ValueError, match="The corpus has no words"):
-        WordStream.from_sentences([[], []])
+def test_text_from_a_file_is_encoded_as_that_in_memory(bilm, tmp_path):
+    sentences = [["the", "bank"], ["Ærø", "</S>", "x" * 80], ["the"]]
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"tokens": s}) for s in sentences))
+    stream = WordStream.from_corpus(build_text_corpus_v1(path=str(tmp_path)))
+    vocabulary = Vocabulary.from_counts(stream.count_words(), max_size=2)
+    stored = EncodedText(stream, vocabulary, bilm.config)
+    expected = EncodedText(WordStream.from_sentences(sentences), vocabulary, bilm.config)
+    assert stored.targets.tolist() == expected.targets.tolist()
+    assert stored.unknown_rate == expected.unknown_rate == 3 / 6
+    rows = numpy.arange(len(stored.rows))
+    for found, wanted in zip(stored.gather_characters(rows), expected.gather_characters(rows)):
+        assert torch.equal(found, wanted)
+
+
+def test_the_table_of_characters_takes_little_more_than_the_words(bilm):
+    """Not 50 characters a word."""
+    words = [f"{n:06}" for n in range(20_000)]
+    text = EncodedText(WordStream.from_sentences([words]), Vocabulary.from_counts({"a": 1}), CONFIG)
+    arrays = [value for value in vars(text).values() if isinstance(value, numpy.ndarray)]
+    assert sum(value.nbytes for value in arrays) < 40 * len(words)

@@ -57,7 +57,7 @@ def test_losses_are_those_of_one_stream_by_hand(model, encode, vocabulary):
     numpy.testing.assert_allclose(found[0], ahead, rtol=1e-4)
     numpy.testing.assert_allclose(found[1], back, rtol=1e-4)
 
-    scores = evaluate(model, text, n_rows=1)
+    scores = evaluate(model, text)
     assert scores["n_predictions"] == len(ahead) == text.stream.n_predictions
     assert scores["forward"] == pytest.approx(numpy.exp(numpy.mean(ahead)), rel=1e-4)
     assert scores["backward"] == pytest.approx(numpy.exp(numpy.mean(back)), rel=1e-4)
@@ -65,13 +65,14 @@ def test_losses_are_those_of_one_stream_by_hand(model, encode, vocabulary):
     assert scores["mean"] == pytest.approx(mean, rel=1e-4)
 
 
-def test_rows_are_streams_of_their_own(model, encode, vocabulary):
-    """Two rows that happen to end with a sentence give what two texts give."""
+def test_rows_are_streams_of_their_own(model, encode, vocabulary, monkeypatch):
+    """Two rows give what two texts give."""
+    monkeypatch.setattr("spacy_elmo.training.rows.POSITIONS_A_ROW", 7)
     # Seven positions each.
     texts = [[["the", "bank"], ["a"]], [["old", "boat", "runs", "by", "."]]]
     ahead, back = zip(*(losses_by_hand(model, with_marks(t), vocabulary) for t in texts))
     text = encode(texts[0] + texts[1], model.bilm.config, vocabulary)
-    scores = evaluate(model, text, n_rows=2)
+    scores = evaluate(model, text)
     assert scores["forward"] == pytest.approx(numpy.exp(numpy.mean(sum(ahead, []))), rel=1e-4)
     assert scores["backward"] == pytest.approx(numpy.exp(numpy.mean(sum(back, []))), rel=1e-4)
 
@@ -81,9 +82,9 @@ def test_windows_of_any_length_give_the_same_because_state_is_carried(
     model, encode, vocabulary, steps_a_window, monkeypatch
 ):
     text = encode(make_sentences(60), model.bilm.config, vocabulary)
-    expected = evaluate(model, text, n_rows=3)
-    monkeypatch.setattr("spacy_elmo.training.evaluation.STEPS_A_WINDOW", steps_a_window)
-    scores = evaluate(model, text, n_rows=3)
+    expected = evaluate(model, text)
+    monkeypatch.setattr("spacy_elmo.training.scoring.STEPS_A_WINDOW", steps_a_window)
+    scores = evaluate(model, text)
     assert scores == pytest.approx(expected, rel=1e-5)
 
 
@@ -135,16 +136,6 @@ def test_gradients_do_not_reach_into_the_window_before(model, encode, vocabulary
         loss, state = model(batch, state)
         loss.backward()
         assert not any(part.requires_grad for stack in state for layer in stack for part in layer)
-
-
-@pytest.mark.parametrize("sentences", [[["the"]], [["the", "bank"], ["a"], ["of", "the"]]])
-def test_held_out_text_of_a_few_sentences(model, encode, vocabulary, sentences):
-    """Pitfall 11: smaller than any batch, still every token once and a finite value."""
-    text = encode(sentences, model.bilm.config, vocabulary)
-    for n_rows in (None, 32):
-        scores = evaluate(model, text, n_rows=n_rows)
-        assert scores["n_predictions"] == sum(map(len, sentences)) + len(sentences)
-        assert all(numpy.isfinite(value) for value in scores.values())
 
 
 def test_evaluation_leaves_mode_and_random_numbers_alone(bilm, encode, vocabulary):

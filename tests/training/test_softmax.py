@@ -8,12 +8,18 @@ import pytest
 import torch
 
 from spacy_elmo.bilm import softmax
+from spacy_elmo.bilm.sampled_softmax import sampled_loss
+from spacy_elmo.bilm.sampling import (
+    by_counts,
+    draw_sample,
+    inclusion_probabilities,
+    log_uniform,
+)
 from spacy_elmo.bilm.softmax import (
     FullSoftmax,
     SampledSoftmax,
     build_full_softmax_v1,
     build_sampled_softmax_v1,
-    inclusion_probabilities,
 )
 
 N_WORDS, WIDTH, N_PREDICTIONS = 50, 6, 40
@@ -40,8 +46,8 @@ def plain_losses(head, hidden, targets):
     return -numpy.log(exps[numpy.arange(len(targets)), targets] / exps.sum(1))
 
 
-def gradients(head, losses, hidden):
-    return torch.autograd.grad(losses.mean(), [head.weight, head.bias, hidden])
+def gradients(head, loss, hidden):
+    return torch.autograd.grad(loss, [head.weight, head.bias, hidden])
 
 
 @pytest.mark.parametrize("make", [FullSoftmax, build_sampled_softmax_v1(n_samples=5)])
@@ -81,58 +87,91 @@ def test_chunks_change_no_gradient(monkeypatch):
     torch.testing.assert_close(chunked, whole)
 
 
+@pytest.mark.parametrize("distribution", ["log_uniform", "counts"])
 @pytest.mark.parametrize("n_samples", [N_WORDS, 10 * N_WORDS])
-def test_a_sample_of_everything_is_the_full_softmax(n_samples):
+def test_a_sample_of_everything_is_the_full_softmax(n_samples, distribution):
     """Every target is in the sample too, so this also counts accidental hits once."""
-    head = SampledSoftmax(WIDTH, make_counts(), n_samples=n_samples)
+    make = build_sampled_softmax_v1(n_samples=n_samples, distribution=distribution)
+    head = make(WIDTH, make_counts())
     hidden, targets = make_batch()
     hidden.requires_grad_()
     sampled = head(hidden, targets)
-    exact = head.exact_losses(hidden, targets)
+    exact = head.exact_losses(hidden, targets).sum()
     torch.testing.assert_close(sampled, exact)
     torch.testing.assert_close(gradients(head, sampled, hidden), gradients(head, exact, hidden))
 
 
-def test_sampled_losses_and_gradients_are_near_the_full_ones_on_average():
-    head = SampledSoftmax(WIDTH, make_counts(), n_samples=35)
+@pytest.mark.parametrize("distribution", ["log_uniform", "counts"])
+def test_sampled_losses_and_gradients_are_near_the_full_ones_on_average(distribution):
+    make = build_sampled_softmax_v1(n_samples=35, distribution=distribution)
+    head = make(WIDTH, make_counts())
     hidden, targets = make_batch()
     hidden.requires_grad_()
-    exact = head.exact_losses(hidden, targets)
+    exact = head.exact_losses(hidden, targets).sum()
     full = torch.cat([g.flatten() for g in gradients(head, exact, hidden)])
     draws = []
     losses = []
     for _ in range(400):
         sampled = head(hidden, targets)
-        losses.append(sampled.mean().item())
+        losses.append(sampled.item())
         draws.append(torch.cat([g.flatten() for g in gradients(head, sampled, hidden)]))
-    assert numpy.mean(losses) == pytest.approx(exact.mean().item(), rel=0.02)
+    assert numpy.mean(losses) == pytest.approx(exact.item(), rel=0.02)
     off = (torch.stack(draws).mean(0) - full).norm() / full.norm()
     assert off < 0.05
     # The average is what is near; a single draw is not.
     assert (draws[0] - full).norm() / full.norm() > 3 * off
 
 
-def test_one_sample_serves_a_whole_batch():
-    head = SampledSoftmax(WIDTH, make_counts(), n_samples=5)
-    hidden = torch.randn(1, WIDTH).expand(20, -1)
-    losses = head(hidden, torch.full((20,), 4))
-    torch.testing.assert_close(losses, losses[:1].expand(20))
+@pytest.mark.parametrize("n_samples", [0, 1, 7, 33])
+def test_gradients_of_the_sampled_loss_are_those_of_autograd(n_samples):
+    torch.manual_seed(2)
+    hidden, targets = make_batch()
+    hidden = hidden.double().requires_grad_()
+    weight = torch.randn(N_WORDS, WIDTH, dtype=torch.float64, requires_grad=True)
+    bias = torch.randn(N_WORDS, dtype=torch.float64, requires_grad=True)
+    samples = torch.randperm(N_WORDS)[:n_samples].sort().values
+    correction = torch.rand(n_samples, dtype=torch.float64)
+
+    def plain_loss():
+        others = hidden @ weight[samples].t() + bias[samples] + correction
+        others = others.masked_fill(samples == targets.unsqueeze(1), -torch.inf)
+        own = (hidden * weight[targets]).sum(1) + bias[targets]
+        return (torch.logsumexp(torch.cat([others, own[:, None]], 1), 1) - own).sum()
+
+    inputs = [hidden, weight, bias]
+    expected = torch.autograd.grad(3 * plain_loss(), inputs)
+    loss = sampled_loss(hidden, targets, weight, bias, samples, correction)
+    torch.testing.assert_close(loss, plain_loss())
+    found = torch.autograd.grad(3 * loss, inputs)
+    torch.testing.assert_close(found, expected)
+
+
+def test_the_sampled_loss_obeys_autocast():
+    head = SampledSoftmax(WIDTH, make_counts(), n_samples=N_WORDS)
+    hidden, targets = make_batch()
+    hidden.requires_grad_()
+    exact = gradients(head, head(hidden, targets), hidden)
+    with torch.autocast("cpu", torch.bfloat16):
+        low = gradients(head, head(hidden, targets), hidden)
+    for one, other in zip(low, exact):
+        assert one.dtype == torch.float32
+        assert 0 < (one - other).norm() / other.norm() < 0.02
 
 
 def test_an_empty_sample_and_an_empty_batch_are_no_error():
     head = SampledSoftmax(WIDTH, make_counts(), n_samples=1)
     head.inclusion.zero_()
     hidden, targets = make_batch()
-    assert head(hidden, targets).abs().max() == 0
+    assert head(hidden, targets) == 0
     for other in (head, FullSoftmax(WIDTH, make_counts())):
-        losses = other(hidden[:0], targets[:0])
-        assert losses.shape == (0,)
-        losses.sum().backward()
+        loss = other(hidden[:0], targets[:0])
+        assert loss == 0
+        loss.backward()
 
 
 @pytest.mark.parametrize("n_samples", [1, 10, 999])
 def test_inclusion_probabilities_fall_with_the_rank_and_sum_to_the_sample_size(n_samples):
-    probabilities = inclusion_probabilities(1000, n_samples)
+    probabilities = inclusion_probabilities(log_uniform(torch.arange(1000, 0, -1)), n_samples)
     assert float(probabilities.double().sum()) == pytest.approx(n_samples, rel=1e-4)
     assert (probabilities.diff() <= 0).all()
     assert 0 < probabilities.min() and probabilities.max() <= 1
@@ -140,7 +179,8 @@ def test_inclusion_probabilities_fall_with_the_rank_and_sum_to_the_sample_size(n
 
 def test_inclusion_probabilities_are_those_of_log_uniform_draws():
     n_words, n_samples = 200, 30
-    expected = inclusion_probabilities(n_words, n_samples).numpy()
+    counts = torch.arange(n_words, 0, -1)
+    expected = inclusion_probabilities(log_uniform(counts), n_samples).numpy()
     # The number of draws that the first rank's probability tells, then the draws themselves.
     p = numpy.log((numpy.arange(n_words) + 2) / (numpy.arange(n_words) + 1))
     p /= numpy.log(n_words + 1)
@@ -150,6 +190,23 @@ def test_inclusion_probabilities_are_those_of_log_uniform_draws():
     for _ in range(4000):
         found[numpy.unique(random.choice(n_words, size=n_draws, p=p))] += 1 / 4000
     numpy.testing.assert_allclose(found, expected, atol=0.03)
+
+
+def test_a_word_is_drawn_by_its_count():
+    counts = torch.tensor([0, 1, 5, 94])
+    torch.testing.assert_close(by_counts(counts) * 101, torch.tensor([1.0, 1, 5, 94]).double())
+
+
+@pytest.mark.parametrize("n_samples", [1, 12, 49])
+def test_a_sample_has_its_size_and_each_word_its_probability(n_samples):
+    inclusion = inclusion_probabilities(log_uniform(make_counts()), n_samples)
+    torch.manual_seed(0)
+    found = torch.zeros(N_WORDS)
+    for _ in range(3000):
+        samples = draw_sample(inclusion)
+        assert len(samples) == n_samples and (samples.diff() > 0).all()
+        found[samples] += 1 / 3000
+    torch.testing.assert_close(found, inclusion, atol=0.035, rtol=0)
 
 
 def test_pitfall_10_the_order_of_the_vocabulary_does_not_matter():
@@ -167,9 +224,11 @@ def test_builders_make_heads_of_any_size():
     assert float(sampled.inclusion.sum()) == pytest.approx(7, rel=1e-4)
 
 
-def test_no_samples_are_refused():
+def test_odd_samples_are_refused():
     with pytest.raises(ValueError, match="n_samples is 0; expected 1 or more"):
         build_sampled_softmax_v1(n_samples=0)
+    with pytest.raises(ValueError, match="distribution is 'flat'; expected one of log_uniform, c"):
+        build_sampled_softmax_v1(distribution="flat")
 
 
 MEMORY_SCRIPT = """

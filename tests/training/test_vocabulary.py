@@ -49,6 +49,9 @@ def test_bilm_tf_files_are_read(tmp_path, ending):
     "lines, line, message",
     [
         ([*SPECIAL, "the", "", "of"], 5, "a blank entry"),
+        ([*SPECIAL, "the", ""], 5, "a blank entry"),
+        ([*SPECIAL, "the", "", "", ""], 5, "a blank entry"),
+        (["", *SPECIAL, "the"], 1, "''; expected '<S>'"),
         ([*SPECIAL, "the", "  ", "of"], 5, "a blank entry"),
         ([*SPECIAL, "the", "of "], 5, "'of ' has blanks around it"),
         ([*SPECIAL, "\tthe"], 4, "'.tthe' has blanks around it"),
@@ -94,3 +97,16 @@ def test_entries_given_in_memory_are_checked_too():
         Vocabulary([*SPECIAL, "the", "the"])
     with pytest.raises(ValueError, match="vocabulary entry 4: 'a.nb' has .* a line break"):
         Vocabulary([*SPECIAL, "a\nb"])
+
+
+def test_words_that_no_file_can_hold_are_unknown():
+    """A corpus of ready tokens can have them."""
+    odd = [" bank", "bank\u00a0", "two\nlines", "half \ud83d", " "]
+    vocabulary = Vocabulary.from_counts(dict.fromkeys([*odd, "New York"], 2))
+    assert vocabulary.words == [*SPECIAL, "New York"]
+    assert {vocabulary.id_of(word) for word in odd} == {2}
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_entry(tmp_path):
+    (tmp_path / "vocab.txt").write_text("".join(f"{w}\n" for w in [*SPECIAL, "a"]), "utf-8-sig")
+    assert Vocabulary.from_disk(tmp_path / "vocab.txt").words == [*SPECIAL, "a"]

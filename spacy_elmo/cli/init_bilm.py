@@ -1,0 +1,50 @@
+"""``spacy elmo init-bilm``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from wasabi import msg
+
+from ..training.files import write_files
+from ..training.templates import SIZES, make_template
+
+
+def init_bilm_cli(
+    output_path: Annotated[
+        Path, typer.Argument(help="File to save the config to, or - for standard output")
+    ],
+    size: Annotated[
+        str,
+        typer.Option(
+            "--size",
+            "-s",
+            metavar="|".join(SIZES),
+            help="Gives vectors of width 256 (sm), 512 (md) or 1024 (original)",
+        ),
+    ] = "sm",
+    lang: Annotated[
+        str, typer.Option("--lang", "-l", help="Two-letter code of the language of the text")
+    ] = "en",
+    force: Annotated[
+        bool, typer.Option("--force", "-F", help="Overwrite a file that is there")
+    ] = False,
+) -> None:
+    """
+    Write a config for spacy elmo train, in which a comment tells what each setting does and which
+    values are sensible.
+    """
+    try:
+        text = make_template(size, lang)
+        if str(output_path) == "-":
+            typer.echo(text, nl=False)
+            return
+        if output_path.exists() and not force:
+            raise ValueError(f"{output_path} exists; give --force to overwrite it.")
+        write_files(output_path.parent, {output_path.name: text.encode("utf-8")})
+    except (ValueError, OSError) as error:
+        msg.fail("No config was written", str(error), exits=1)
+    msg.good(f"Saved: {output_path}")
+    msg.text(
+        f"spacy elmo train {output_path} --output DIR --paths.train TEXT --paths.dev HELD_OUT_TEXT"
+    )

@@ -1,0 +1,145 @@
+"""``spacy elmo init-bilm``: configs that are complete, commented and train as they are."""
+
+import inspect
+import re
+from dataclasses import fields
+
+import pytest
+
+from spacy_elmo import BiLM, BiLMConfig
+from spacy_elmo.training import read_config, train
+from spacy_elmo.training.config import TrainingConfig
+from spacy_elmo.training.registry import registry
+from spacy_elmo.training.settings import TrainingSettings, VocabularySettings
+from spacy_elmo.training.templates import SIZES, bytes_a_character, make_template
+
+from ..training.configs import write_texts
+from .commands import invoke, one_line
+
+#: Small numbers in place of those that take hours.
+TINY = {
+    "bilm.filters": [[1, 4], [2, 6]],
+    "bilm.char_embedding_dim": 4,
+    "bilm.projection_dim": 6,
+    "bilm.cell_size": 8,
+    "vocab.min_count": 1,
+    "training.softmax.n_samples": 8,
+    "training.batch_size": 4,
+    "training.max_steps": 2,
+    "training.n_threads": 1,
+    "training.device": "cpu",
+}
+
+
+def read(directory, size="sm", lang="en", overrides=None):
+    """The config that the command writes, with its texts."""
+    path = directory / "bilm.cfg"
+    done = invoke("init-bilm", path, "--size", size, "--lang", lang)
+    assert done.exit_code == 0, done.output
+    write_texts(directory)
+    paths = {f"paths.{name}": str(directory / f"{name}.txt") for name in ("train", "dev")}
+    return read_config(path, {**paths, **(overrides or {})})
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_each_config_trains(tmp_path, size):
+    config = read(tmp_path, size, overrides=TINY)
+    assert train(config, tmp_path / "out").n_steps == 2
+    assert BiLM.from_pretrained(tmp_path / "out" / "model-best").width == 12
+
+
+@pytest.mark.parametrize("size, width", [("sm", 256), ("md", 512), ("original", 1024)])
+def test_sizes_are_those_of_their_names(tmp_path, size, width):
+    config = TrainingConfig.from_dict(read(tmp_path, size, "de"))
+    assert config.train.lang == config.dev.lang == "de"
+    assert config.bilm.width == width
+    assert config.bilm.n_layers == 2
+    assert (config.training.batch_size, config.training.unroll_steps) == (128, 20)
+
+
+def test_the_original_is_that_of_bilm_tf(tmp_path):
+    """As the options.json of the published model says."""
+    bilm = TrainingConfig.from_dict(read(tmp_path, "original")).bilm
+    assert bilm.n_filters == 2048 and bilm.cell_size == 4096 and bilm.n_highway == 2
+    assert (bilm.max_characters_per_token, bilm.n_characters) == (50, 262)
+    assert (bilm.cell_clip, bilm.proj_clip, bilm.activation) == (3, 3, "relu")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_no_setting_is_missing(tmp_path, size):
+    """A new setting has to be added to the template."""
+    config = read(tmp_path, size)
+    training = config["training"]
+    parts = {"softmax", "optimizer", "schedule"}
+    assert set(config["bilm"]) == {field.name for field in fields(BiLMConfig)}
+    assert set(config["vocab"]) == {field.name for field in fields(VocabularySettings)}
+    assert set(training) - parts == {field.name for field in fields(TrainingSettings)}
+    blocks = [
+        ("readers", config["corpora"]["train"]),
+        ("readers", config["corpora"]["dev"]),
+        ("misc", config["corpora"]["train"]["splitter"]),
+        ("softmax_heads", training["softmax"]),
+        ("torch_optimizers", training["optimizer"]),
+        ("torch_schedules", training["schedule"]),
+    ]
+    for kind, block in blocks:
+        function = registry.get(kind, block[f"@{kind}"])
+        assert set(block) - {f"@{kind}"} == set(inspect.signature(function).parameters)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_setting_has_a_comment(size):
+    """Above it, or above the one before it where one comment tells of both."""
+    text = make_template(size)
+    assert max(map(len, text.splitlines())) <= 100
+    # What is not told in a block's own words is a name, or a path that [paths] tells of.
+    settings = re.findall(r"(?:^#.*\n)?(?:^\w+ = .*\n)+", text, flags=re.MULTILINE)
+    assert len(settings) > 40
+    for found in settings:
+        if not found.startswith("path = ${"):
+            assert found.startswith("#"), found
+    assert not re.search("<[a-z_]+>", text)
+
+
+@pytest.mark.parametrize(
+    "lang, n_bytes, n_characters",
+    [("en", 1, 50), ("de", 1, 50), ("ru", 2, 98), ("el", 2, 98), ("zh", 3, 146), ("th", 3, 146)],
+)
+def test_scripts_with_more_bytes_get_longer_tokens(lang, n_bytes, n_characters):
+    assert bytes_a_character(lang) == n_bytes
+    template = make_template("sm", lang)
+    assert f"\nmax_characters_per_token = {n_characters}\n" in template
+    assert template.count(f'\nlang = "{lang}"\n') == 1
+
+
+def test_the_standard_output():
+    done = invoke("init-bilm", "-", "--size", "md", "--lang", "de")
+    assert done.exit_code == 0
+    assert done.stdout == make_template("md", "de")
+
+
+def test_nothing_is_overwritten_unless_asked(tmp_path):
+    path = tmp_path / "new" / "bilm.cfg"
+    assert invoke("init-bilm", path).exit_code == 0
+    path.write_text("mine", encoding="utf-8")
+    done = invoke("init-bilm", path)
+    assert done.exit_code == 1
+    assert "exists; give --force to overwrite it" in one_line(done.output)
+    assert path.read_text(encoding="utf-8") == "mine"
+    assert invoke("init-bilm", path, "--force").exit_code == 0
+    assert path.read_text(encoding="utf-8") == make_template("sm", "en")
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--lang", "nolang"], "lang is 'nolang': "),
+        (["--size", "xl"], "size is 'xl'; expected one of sm, md, original"),
+    ],
+)
+def test_faults_are_one_message(tmp_path, options, message):
+    done = invoke("init-bilm", tmp_path / "bilm.cfg", *options)
+    assert done.exit_code == 1 and isinstance(done.exception, SystemExit)
+    assert message in one_line(done.output)
+    assert not list(tmp_path.iterdir())
