@@ -13,8 +13,8 @@ from itertools import islice
 import torch
 
 from spacy_elmo.bilm import BOS, EOS, BiLMState
-from spacy_elmo.training.corpus import build_text_corpus_v1
 from spacy_elmo.training.storage import load_language_model
+from spacy_elmo.training.text.corpus import build_text_corpus_v1
 from spacy_elmo.training.vocabulary import BOS_ID, EOS_ID
 
 N_SENTENCES = 1500

@@ -17,7 +17,7 @@ from .buffers import Lease, take_buffer
 # Rows are a multiple of this many columns apart, which vector units like, and there is a multiple
 # of this many rows: oneDNN compiles and keeps a kernel for each shape that it meets, and each
 # batch has another number of predictions.
-COLUMNS, ROWS = 32, 256
+COLUMNS, ROWS = 16, 256
 
 
 def sampled_loss(

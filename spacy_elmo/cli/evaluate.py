@@ -25,10 +25,10 @@ from tqdm import tqdm
 from wasabi import Printer
 
 from ..training import SentenceScore, load_language_model, score_sentences, summarize
-from ..training.corpus import build_text_corpus_v1
 from ..training.distributed import find_device
 from ..training.files import open_atomic
 from ..training.scoring import BATCH_SIZE
+from ..training.text.corpus import build_text_corpus_v1
 from .train import INTERRUPTED
 
 # Stands for the standard output.

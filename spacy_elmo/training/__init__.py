@@ -1,7 +1,6 @@
 """Training a biLM on raw text."""
 
 from .config import TrainingConfig, read_config
-from .corpus import TextCorpus
 from .encoding import EncodedText
 from .evaluation import Perplexities, evaluate, summarize
 from .lm import LanguageModel
@@ -9,7 +8,8 @@ from .loop import Result, train
 from .reporting import Evaluation, Plan, Reporter, Step
 from .scoring import SentenceScore, score_sentences
 from .storage import load_language_model, save_language_model
-from .stream import WordStream
+from .text.corpus import TextCorpus
+from .text.stream import WordStream
 from .vocabulary import Vocabulary
 
 __all__ = [

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .encoding import EncodedText
-from .stream import BOS_TYPE, EOS_TYPE, ShuffledTypes
+from .text.stream import BOS_TYPE, EOS_TYPE, ShuffledTypes
 
 #: What stands at each position: looked up by an array of positions, in one of the same shape.
 Types = Union[NDArray[numpy.int32], ShuffledTypes]

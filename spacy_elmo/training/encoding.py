@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..bilm import BiLMConfig
 from ..bilm.characters import PADDING, encode_words
-from .stream import BOS_TYPE, EOS_TYPE, WordStream
+from .text.stream import BOS_TYPE, EOS_TYPE, WordStream
 from .vocabulary import BOS_ID, EOS_ID, UNK_ID, Vocabulary
 
 # Words whose characters are encoded, or convolved, in one go.

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from .stream import WordStream
+from .text.stream import WordStream
 from .vocabulary import Vocabulary
 
 # 128 bits, as two texts are never the same by chance.

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from .batches import Batch, Direction
 from .encoding import EncodedText
-from .stream import BOS_TYPE, EOS_TYPE
+from .text.stream import BOS_TYPE, EOS_TYPE
 
 # Positions that a row has at least. Fewer would read more words without what stands before them:
 # at 250 perplexities are 0.2 % higher than in one long row, at 1,000 0.04 %.

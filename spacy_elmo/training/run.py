@@ -16,7 +16,7 @@ from .reporting import Plan, Reporter
 from .settings import VocabularySettings
 from .start import StartWeights
 from .steps import Windows
-from .stream import WordStream
+from .text.stream import WordStream
 from .vocabulary import Vocabulary
 
 # The text that the stored "warm" state has read: enough to forget the zeros before it.

@@ -17,7 +17,7 @@ from ..bilm import BiLMState
 from .encoding import EncodedText
 from .lm import LanguageModel
 from .rows import Rows, iter_rows
-from .stream import WordStream
+from .text.stream import WordStream
 from .vocabulary import UNK_ID, Vocabulary
 
 # Rows that are read side by side unless a caller says otherwise.

@@ -15,7 +15,7 @@ class Size:
     """What differs between the sizes.
 
     :param about: what the size is for.
-    :param optimizer: the block ``[training.optimizer]``.
+    :param optimizer: the block ``[training.optimizer]``, which has a place for ``learn_rate``.
     :param schedule: the block ``[training.schedule]``.
     """
 
@@ -30,6 +30,7 @@ class Size:
     grad_clip: float
     optimizer: str
     schedule: str
+    learn_rate: float
 
 
 _ADAMW = """\
@@ -38,7 +39,7 @@ _ADAMW = """\
 @torch_optimizers = "spacy-elmo.AdamW.v1"
 # The highest rate, which the schedule scales. Sensible: 0.0005 to 0.002, the lower the larger
 # the biLM.
-learn_rate = 0.001
+learn_rate = <learn_rate>
 # How slowly the running means of the gradients and of their squares change.
 beta1 = 0.9
 beta2 = 0.999
@@ -53,17 +54,19 @@ _ADAGRAD = """\
 # more.
 @torch_optimizers = "spacy-elmo.Adagrad.v1"
 # The highest rate, which the schedule scales. Sensible: 0.1 to 0.3.
-learn_rate = 0.2
+learn_rate = <learn_rate>
 # Start value of the sums of squared gradients; the larger, the smaller are the first steps.
 initial_accumulator = 1.0"""
 
-_WARMUP_LINEAR = """\
-# Rises to the highest rate, then falls in a straight line to 0 at the end of the run.
-# "spacy-elmo.warmup_cosine.v1" (warmup_steps, final_rate) falls later and faster;
+_WARMUP_COSINE = """\
+# Rises to the highest rate, then falls along a cosine to a part of it at the end of the run.
+# "spacy-elmo.warmup_linear.v1" (warmup_steps) falls in a straight line to 0;
 # "spacy-elmo.constant.v1" (warmup_steps) does not fall, so that training can go on without end.
-@torch_schedules = "spacy-elmo.warmup_linear.v1"
+@torch_schedules = "spacy-elmo.warmup_cosine.v1"
 # Steps until the highest rate is reached. Sensible: 100 to 2000.
-warmup_steps = 500"""
+warmup_steps = 300
+# The part of the highest rate that is left at the end.
+final_rate = 0.02"""
 
 _CONSTANT = """\
 # The same rate at every step: Adagrad lowers its steps by itself.
@@ -84,8 +87,9 @@ SIZES: Dict[str, Size] = {
         min_count=1,
         n_samples=4096,
         grad_clip=1.0,
+        learn_rate=0.002,
         optimizer=_ADAMW,
-        schedule=_WARMUP_LINEAR,
+        schedule=_WARMUP_COSINE,
     ),
     "md": Size(
         about="Medium: vectors of width 512, trained on a GPU; 50 to 500 million tokens.",
@@ -97,8 +101,9 @@ SIZES: Dict[str, Size] = {
         min_count=2,
         n_samples=8192,
         grad_clip=1.0,
+        learn_rate=0.001,
         optimizer=_ADAMW,
-        schedule=_WARMUP_LINEAR,
+        schedule=_WARMUP_COSINE,
     ),
     "original": Size(
         about="The original (Peters et al. 2018): vectors of width 1024, trained on GPUs in days "
@@ -111,6 +116,7 @@ SIZES: Dict[str, Size] = {
         min_count=3,
         n_samples=8192,
         grad_clip=10.0,
+        learn_rate=0.2,
         optimizer=_ADAGRAD,
         schedule=_CONSTANT,
     ),

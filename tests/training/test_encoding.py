@@ -7,7 +7,7 @@ import torch
 
 from spacy_elmo import BiLMConfig
 from spacy_elmo.training import EncodedText, Vocabulary, WordStream
-from spacy_elmo.training.corpus import build_text_corpus_v1
+from spacy_elmo.training.text.corpus import build_text_corpus_v1
 
 from ..conftest import TOY_SIZES
 

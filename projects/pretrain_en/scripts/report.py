@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any, Dict, List
 
-from .texts import find_part
+from .texts import find_one
 from .train import evaluate
 
 CURVE = ("minutes", "steps", "epochs", "tokens read", "forward", "backward", "mean")
@@ -46,7 +46,7 @@ def main() -> None:
     args = parser.parse_args()
     points = json.loads(args.curve.read_text(encoding="utf-8"))
     rows = [
-        score_row(part, evaluate(args.model, find_part(args.text, part), args.lang))
+        score_row(part, evaluate(args.model, find_one(args.text, part), args.lang))
         for part in ("dev", "test")
     ]
     report = "\n\n".join(

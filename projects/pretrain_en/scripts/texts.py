@@ -17,3 +17,11 @@ def find_part(folder: Path, part: str) -> List[str]:
             ".spacy, also .gz, .xz or .zst. Name the folder: --vars.text path/to/folder"
         )
     return found
+
+
+def find_one(folder: Path, part: str) -> str:
+    """The only file of ``dev`` or ``test``."""
+    found = find_part(folder, part)
+    if len(found) > 1:
+        raise SystemExit(f"{folder} has {', '.join(found)}; expected one {part}* file.")
+    return found[0]

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List
 
-from .texts import find_part
+from .texts import find_one, find_part
 
 ELMO = [sys.executable, "-m", "spacy", "elmo"]
 
@@ -26,9 +26,8 @@ def train(arguments: List[str], minutes: float, output: Path) -> Dict[str, Any]:
     return last
 
 
-def evaluate(model: Path, texts: List[str], lang: str) -> Dict[str, Any]:
+def evaluate(model: Path, text: str, lang: str) -> Dict[str, Any]:
     """What ``spacy elmo evaluate`` tells of a model."""
-    (text,) = texts
     command = [*ELMO, "evaluate", str(model), text, "--lang", lang, "--json"]
     printed = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
     result: Dict[str, Any] = json.loads(printed)
@@ -59,7 +58,7 @@ def main() -> None:
         if minutes in points:
             continue
         log = train(arguments, minutes, args.output)
-        scores = evaluate(args.output / "model-last", find_part(args.text, "dev"), args.lang)
+        scores = evaluate(args.output / "model-last", find_one(args.text, "dev"), args.lang)
         points[minutes] = {
             "minutes": minutes,
             "step": log["step"],

@@ -11,12 +11,12 @@ import pytest
 from thinc.api import fix_random_seed
 
 from spacy_elmo.training import WordStream
-from spacy_elmo.training.cache import MAX_AGE, default_directory
-from spacy_elmo.training.corpus import build_text_corpus_v1
-from spacy_elmo.training.splitters import build_lines_v1, build_sentencizer_v1
-from spacy_elmo.training.tokenizing import Tokenizer
+from spacy_elmo.training.text.cache import MAX_AGE, default_directory
+from spacy_elmo.training.text.corpus import build_text_corpus_v1
+from spacy_elmo.training.text.splitters import build_lines_v1, build_sentencizer_v1
+from spacy_elmo.training.text.tokenizing import Tokenizer
 
-from .conftest import make_sentences
+from ..conftest import make_sentences
 from .texts import SENTENCES, TEXT, write
 
 
@@ -136,7 +136,7 @@ def test_the_key_does_not_change_from_process_to_process(folder, tmp_path):
     read(folder, tmp_path / "cache")
     before = sorted(path.name for path in (tmp_path / "cache").iterdir())
     code = (
-        "import sys; from spacy_elmo.training.corpus import build_text_corpus_v1 as build; "
+        "import sys; from spacy_elmo.training.text.corpus import build_text_corpus_v1 as build; "
         "build(path=sys.argv[1], cache=sys.argv[2], lang='xx').read_stream()"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "5"}
@@ -192,7 +192,7 @@ def test_what_a_faulty_or_stopped_run_wrote_is_not_kept(tmp_path):
 
 KILLED = """
 import os, signal, sys
-from spacy_elmo.training.corpus import build_text_corpus_v1 as make_corpus
+from spacy_elmo.training.text.corpus import build_text_corpus_v1 as make_corpus
 def kill(n_bytes, n_bytes_in_all):
     if n_bytes > n_bytes_in_all / 2:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -276,7 +276,7 @@ def test_a_full_disk_is_named_and_leaves_nothing(folder, tmp_path, monkeypatch):
     def no_space(self, data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("spacy_elmo.training.shards.ShardWriter._write", no_space)
+    monkeypatch.setattr("spacy_elmo.training.text.shards.ShardWriter._write", no_space)
     with pytest.raises(OSError, match="No space left on device. Set cache to another directory"):
         read(folder, tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []

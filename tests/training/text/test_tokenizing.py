@@ -10,11 +10,11 @@ import psutil
 import pytest
 import spacy
 
-from spacy_elmo.training import tokenizing
-from spacy_elmo.training.corpus import build_text_corpus_v1
-from spacy_elmo.training.splitters import Sentencizer
+from spacy_elmo.training.text import tokenizing
+from spacy_elmo.training.text.corpus import build_text_corpus_v1
+from spacy_elmo.training.text.splitters import Sentencizer
 
-from .conftest import make_sentences
+from ..conftest import make_sentences
 from .texts import write
 
 
@@ -82,7 +82,7 @@ def test_a_killed_process_is_an_error_and_not_a_hang(tmp_path, monkeypatch):
 
 SCRIPT = """
 import os, sys
-from spacy_elmo.training.corpus import build_text_corpus_v1
+from spacy_elmo.training.text.corpus import build_text_corpus_v1
 corpus = build_text_corpus_v1(path=sys.argv[1], n_process=2, cache="")
 {guard}print(len(list(corpus)), flush=True)
 """

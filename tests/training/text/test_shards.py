@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import spacy_elmo.training.stream
-from spacy_elmo.training.shards import ShardWriter, StoredWords, open_shard
-from spacy_elmo.training.stream import number_sentences
+import spacy_elmo.training.text.stream
+from spacy_elmo.training.text.shards import ShardWriter, StoredWords, open_shard
+from spacy_elmo.training.text.stream import number_sentences
 
-from .conftest import make_sentences
+from ..conftest import make_sentences
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)
 
@@ -85,8 +85,8 @@ def test_the_file_need_not_be_seekable_or_named():
 
 
 def test_memory_that_was_released_comes_back(tmp_path, monkeypatch):
-    monkeypatch.setattr(spacy_elmo.training.stream, "MAX_MAPPED_BYTES", 0)
-    monkeypatch.setattr(spacy_elmo.training.stream, "RELEASE_AFTER", 10)
+    monkeypatch.setattr(spacy_elmo.training.text.stream, "MAX_MAPPED_BYTES", 0)
+    monkeypatch.setattr(spacy_elmo.training.text.stream, "RELEASE_AFTER", 10)
     write_shard(tmp_path / "a", [make_sentences(2000)])
     stream = open_shard(tmp_path / "a").stream
     expected = number_sentences(make_sentences(2000))

@@ -22,7 +22,7 @@ from typing import (
 import numpy
 from numpy.typing import NDArray
 
-from ..bilm import BOS, EOS
+from ...bilm import BOS, EOS
 
 # Numbers of the sentence marks among the distinct words.
 BOS_TYPE, EOS_TYPE = 0, 1
@@ -67,7 +67,7 @@ class WordStream:
         cls, corpus: Iterable[Sequence[str]], progress: Optional[Progress] = None
     ) -> "WordStream":
         """Read a corpus in the cheapest way it has: from memory-mapped files where it is a
-        :class:`~spacy_elmo.training.corpus.TextCorpus` or has such a method ``read_stream``,
+        :class:`~spacy_elmo.training.text.corpus.TextCorpus` or has such a method ``read_stream``,
         else as any iterable of sentences.
 
         :param progress: told how much is read, where the corpus knows.

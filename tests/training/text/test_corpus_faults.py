@@ -9,7 +9,7 @@ import spacy
 from spacy.tokens import Doc, DocBin
 
 from spacy_elmo.training import WordStream
-from spacy_elmo.training.corpus import build_text_corpus_v1
+from spacy_elmo.training.text.corpus import build_text_corpus_v1
 
 from .texts import TEXT, write
 

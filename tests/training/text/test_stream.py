@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_elmo.training import WordStream
-from spacy_elmo.training.stream import StreamCorpus, merge_streams, number_sentences
+from spacy_elmo.training.text.stream import StreamCorpus, merge_streams, number_sentences
 
-from .conftest import make_sentences
+from ..conftest import make_sentences
 
 
 def sentences_of(stream, types):
@@ -38,7 +38,7 @@ def test_sentences_come_back_and_are_counted():
 def test_counts_are_those_of_all_pieces(monkeypatch):
     stream = WordStream.from_sentences(make_sentences(50))
     expected = numpy.bincount(stream.types)
-    monkeypatch.setattr("spacy_elmo.training.stream.A_PIECE", 7)
+    monkeypatch.setattr("spacy_elmo.training.text.stream.A_PIECE", 7)
     assert (stream.count_types() == expected).all()
 
 
@@ -81,7 +81,7 @@ def test_positions_beyond_31_bits_are_counted_with_64():
 
 @pytest.mark.parametrize("sizes", [(3, 4, 5), (1, 0, 2)])
 def test_merged_streams_are_the_stream_of_all_sentences(sizes, monkeypatch):
-    monkeypatch.setattr("spacy_elmo.training.stream.A_PIECE", 5)
+    monkeypatch.setattr("spacy_elmo.training.text.stream.A_PIECE", 5)
     parts = [make_sentences(n, seed=n) for n in sizes]
     merged = merge_streams(map(number_sentences, parts))
     expected = number_sentences([sentence for part in parts for sentence in part])

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from spacy_elmo.training.corpus import build_text_corpus_v1
-from spacy_elmo.training.paths import compression_of, find_files, kind_of
+from spacy_elmo.training.text.corpus import build_text_corpus_v1
+from spacy_elmo.training.text.paths import compression_of, find_files, kind_of
 
 NAMES = ["b.txt", "deep/er/c.txt.gz", "a.jsonl.xz", "deep/d.spacy", "deep/e.txt.zst"]
 

@@ -9,10 +9,10 @@ import spacy
 from spacy.tokens import Doc, DocBin
 
 from spacy_elmo.training import WordStream
-from spacy_elmo.training.corpus import build_text_corpus_v1
 from spacy_elmo.training.registry import registry
-from spacy_elmo.training.splitters import build_lines_v1, build_sentencizer_v1
-from spacy_elmo.training.text_files import split_paragraph
+from spacy_elmo.training.text.corpus import build_text_corpus_v1
+from spacy_elmo.training.text.splitters import build_lines_v1, build_sentencizer_v1
+from spacy_elmo.training.text.text_files import split_paragraph
 
 from .texts import SENTENCES, TEXT, write
 

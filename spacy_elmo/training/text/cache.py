@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Union
 
-from .files import open_atomic
+from ..files import open_atomic
 from .shards import VERSION, Shard, ShardWriter, open_shard
 
 # What a killed run left half written is removed after this time; seconds.
