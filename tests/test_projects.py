@@ -21,6 +21,8 @@ def test_every_dependency_is_in_the_repository_or_made_before(project):
         made = set()
         for step in steps:
             for path in commands[step].get("deps", []):
+                for name, value in config["vars"].items():
+                    path = path.replace("${vars.%s}" % name, str(value))
                 assert path in made or (project / path).exists(), f"{step} needs {path}"
             made.update(commands[step].get("outputs", []))
 
