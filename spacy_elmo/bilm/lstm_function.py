@@ -107,11 +107,14 @@ class _LSTM(Function):
         tanh_cells = take(n_positions, size)
         gated = take(n_positions, size)
         outputs = torch.empty(n_positions, output_size, dtype=full, device=x.device)
+        # The products of a step go where the step before has put its own, which a cache still
+        # holds; what is kept is written once, when the gates are made of them.
+        products = take(n_sequences, 4 * size)
         wide_in_gate = take(n_sequences, size, full)
         widened = take(n_sequences, size, full)
         new_cell, old_cell = take(n_sequences, size, full), take(n_sequences, size, full)
         low_output = take(n_sequences, output_size)
-        scratch = (wide_in_gate, widened, new_cell, old_cell, low_output)
+        scratch = (products, wide_in_gate, widened, new_cell, old_cell, low_output)
         old_cell.copy_(cell)
 
         if projection_weight is not None:
@@ -126,7 +129,6 @@ class _LSTM(Function):
                 for buffer in (
                     read,
                     read[:, input_size : input_size + output_size],
-                    gates,
                     *gates.split(size, dim=1),
                     gates[:, : 2 * size],
                     cells,
@@ -136,25 +138,26 @@ class _LSTM(Function):
                 )
             ),
         )
-        for n, now, before, gate, in_gate, forget_gate, candidate, out_gate, *rest in steps:
+        for n, now, before, in_gate, forget_gate, candidate, out_gate, *rest in steps:
             both, kept_cell, tanh_cell, gated_cell, output = rest
             if n < len(hidden):
                 ended.append((hidden[n:], old_cell[n : len(hidden)].clone()))
                 hidden = hidden[:n]
                 wide_in_gate, widened = wide_in_gate[:n], widened[:n]
                 new_cell, old_cell = new_cell[:n], old_cell[:n]
-                low_output = low_output[:n]
+                low_output, products = low_output[:n], products[:n]
             before.copy_(hidden)
-            torch.mm(now, weight_t, out=gate)
-            both.sigmoid_()
-            out_gate.sigmoid_()
+            torch.mm(now, weight_t, out=products)
+            torch.sigmoid(products[:, : 2 * size], out=both)
+            torch.sigmoid(products[:, 3 * size :], out=out_gate)
+            of_candidate = products[:, 2 * size : 3 * size]
             if is_low:
                 # A tanh of the low precision takes longer than one of float32 and two copies.
                 torch.mul(widened.copy_(forget_gate), old_cell, out=new_cell)
-                candidate.copy_(widened.copy_(candidate).tanh_())
+                candidate.copy_(widened.copy_(of_candidate).tanh_())
                 new_cell.addcmul_(wide_in_gate.copy_(in_gate), widened)
             else:
-                candidate.tanh_()
+                torch.tanh(of_candidate, out=candidate)
                 torch.mul(forget_gate, old_cell, out=new_cell)
                 new_cell.addcmul_(in_gate, candidate)
             if cell_clip is not None:

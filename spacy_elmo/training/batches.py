@@ -129,7 +129,7 @@ class Batches:
             raise IndexError(f"number is {number}; expected 0 to {len(self) - 1}.")
         begin = number * self.unroll_steps
         end = begin + self.unroll_steps
-        return _read_window(self.text, self.types, self._begins, self._lengths, begin, end)
+        return read_window(self.text, self.types, self._begins, self._lengths, begin, end)
 
 
 def count_windows(n_positions: int, n_rows: int, unroll_steps: int) -> int:
@@ -138,7 +138,7 @@ def count_windows(n_positions: int, n_rows: int, unroll_steps: int) -> int:
     return -(-longest // unroll_steps)
 
 
-def _read_window(
+def read_window(
     text: EncodedText,
     types: Types,
     begins: NDArray[numpy.int64],
@@ -146,7 +146,13 @@ def _read_window(
     begin: int,
     end: int,
 ) -> Batch:
-    """Steps ``begin`` to ``end`` (exclusive) of rows by falling length."""
+    """What some rows read and predict from step ``begin`` up to step ``end``.
+
+    :param text: the encoded text.
+    :param types: its positions in the order to read them. *Shape:* (n_positions,)
+    :param begins: first position of each row, the longest rows first. *Shape:* (n_rows,)
+    :param lengths: positions of each row. *Shape:* (n_rows,)
+    """
     n_rows = int((lengths > begin).sum())
     if n_rows == 0:
         return _empty_window(text)

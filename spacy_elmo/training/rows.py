@@ -3,10 +3,9 @@
 from typing import Callable, Iterable, Iterator, List, Tuple, TypeVar
 
 import numpy
-import torch
 from numpy.typing import NDArray
 
-from .batches import Batch, Direction
+from .batches import Batch, read_window
 from .encoding import EncodedText
 from .text.stream import BOS_TYPE, EOS_TYPE
 
@@ -59,43 +58,13 @@ class Rows:
         """What to read and to predict in some steps after the other."""
         longest = int(self._lengths[0])
         for begin in range(0, longest, unroll_steps):
-            ahead, back, batch_sizes = self._positions(begin, min(begin + unroll_steps, longest))
-            read = self.types[numpy.concatenate([ahead, back])]
-            distinct, words = numpy.unique(self.text.rows[read], return_inverse=True)
-            yield Batch(
-                characters=self.text.gather_characters(distinct),
-                batch_sizes=batch_sizes,
-                forward=self._direction(words[: len(ahead)], self._predicted(ahead, EOS_TYPE, 1)),
-                backward=self._direction(words[len(ahead) :], self._predicted(back, BOS_TYPE, -1)),
-            )
+            end = begin + unroll_steps
+            yield read_window(self.text, self.types, self._begins, self._lengths, begin, end)
 
     def predicted(self) -> Tuple[NDArray[numpy.int64], NDArray[numpy.int64]]:
         """The positions that are predicted, in the order of the windows, in each direction."""
-        ahead, back, _ = self._positions(0, int(self._lengths[0]))
-        return self._predicted(ahead, EOS_TYPE, 1)[1], self._predicted(back, BOS_TYPE, -1)[1]
-
-    def _positions(
-        self, begin: int, end: int
-    ) -> Tuple[NDArray[numpy.int64], NDArray[numpy.int64], List[int]]:
-        """The positions that each direction reads in these steps, and rows running at each."""
-        steps = numpy.arange(begin, end)[:, None]
-        running = steps < self._lengths
-        ahead = (self._begins + steps)[running]
-        back = (self._begins + self._lengths - 1 - steps)[running]
-        return ahead, back, running.sum(1).tolist()
-
-    def _predicted(
-        self, positions: NDArray[numpy.int64], last_mark: int, step: int
-    ) -> Tuple[NDArray[numpy.int64], NDArray[numpy.int64]]:
-        """Which of the positions predict something, and where that stands."""
-        predicting = numpy.flatnonzero(self.types[positions] != last_mark)
-        return predicting, positions[predicting] + step
-
-    def _direction(
-        self,
-        words: NDArray[numpy.int64],
-        predicted: Tuple[NDArray[numpy.int64], NDArray[numpy.int64]],
-    ) -> Direction:
-        predicting, positions = predicted
-        targets = self.text.targets[self.types[positions]].astype(numpy.int64)
-        return Direction(*map(torch.from_numpy, (words, predicting, targets)))
+        steps = numpy.arange(int(self._lengths[0]))[:, None]
+        is_read = steps < self._lengths
+        ahead = (self._begins + steps)[is_read]
+        back = (self._begins + self._lengths - 1 - steps)[is_read]
+        return ahead[self.types[ahead] != EOS_TYPE] + 1, back[self.types[back] != BOS_TYPE] - 1
