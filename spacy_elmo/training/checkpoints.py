@@ -18,6 +18,8 @@ from .steps import Stepper
 
 VERSION = 1
 
+PARTS = ("settings", "fingerprints", "model", "optimizer", "states", "progress")
+
 #: Settings that may be others when a run goes on; texts and vocabulary are compared by content.
 FREE = {
     f"training.{name}"
@@ -133,6 +135,9 @@ def read_checkpoint(path: Path) -> Dict[str, Any]:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"{path} is no checkpoint, or a damaged one ({reason}).") from error
     version = contents.get("version") if isinstance(contents, dict) else None
+    missing = [name for name in PARTS if version == VERSION and name not in contents]
+    if missing:
+        raise ValueError(f"{path} is no checkpoint, or a damaged one (no {', '.join(missing)}).")
     if version != VERSION:
         raise ValueError(
             f"{path} is a checkpoint of version {version}; this spacy-elmo reads {VERSION}. Go on "

@@ -366,11 +366,14 @@ def test_an_output_that_cannot_be_written_is_named_before_work_starts(tmp_path):
     assert not recorder.texts
 
 
-@pytest.mark.parametrize("damage", ["cut", "text", "version", "empty"])
+@pytest.mark.parametrize("damage", ["missing", "cut", "text", "version", "empty"])
 def test_a_damaged_checkpoint_is_named(tmp_path, never_stopped, damage):
     path = tmp_path / "checkpoint.pt"
     data = (never_stopped / "checkpoint.pt").read_bytes()
-    if damage == "version":
+    if damage == "missing":
+        write_checkpoint(path, {"settings": {}, "model": {}})
+        message = "checkpoint.pt is no checkpoint, or a damaged one .no fingerprints, optimizer, s"
+    elif damage == "version":
         write_checkpoint(path, {"version": 99})
         message = r"checkpoint.pt is a checkpoint of version 99; this spacy-elmo reads 1"
     else:
