@@ -60,6 +60,9 @@ def evaluate_cli(
         typer.Option(min=1, help="Rows of text read side by side; changes speed and memory only"),
     ] = BATCH_SIZE,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, or auto")] = "cpu",
+    on_error: Annotated[
+        str, typer.Option(help="stop at what is no text, or skip it with a warning")
+    ] = "stop",
     sentences_path: Annotated[
         Optional[Path],
         typer.Option(
@@ -92,7 +95,9 @@ def evaluate_cli(
     if len(outputs) == 2 and sentences_path == tokens_path:
         printer.fail(f"--sentences and --tokens are both {tokens_path}; expected two places.")
     try:
-        corpus = build_text_corpus_v1(path=text_path, lang=lang, tokenized=tokenized, limit=limit)
+        corpus = build_text_corpus_v1(
+            path=text_path, lang=lang, tokenized=tokenized, limit=limit, on_error=on_error
+        )
         model, vocabulary = load_language_model(model_path)
         model.to(_find_device(device))
         with ExitStack() as stack:

@@ -3,8 +3,10 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Dict, List, Optional
 
+import click
+import torch
 import typer
 from spacy.cli._util import import_code, parse_config_overrides
 from wasabi import msg
@@ -60,7 +62,7 @@ def train_cli(
     config can be given as an option, for instance --paths.train text.txt or
     --training.max_epochs 2. Several processes: torchrun --nproc-per-node 2 -m spacy_elmo train ...
     """
-    overrides = parse_config_overrides(ctx.args)
+    overrides = _parse_overrides(ctx.args)
     if init is not None:
         overrides["training.init"] = init
     import_code(code_path)
@@ -80,6 +82,18 @@ def train_cli(
             # torchrun soon ends the other processes, which lose what they have not written yet.
             sys.stdout.flush()
             sys.exit(1)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            reporter.close()
+            msg.fail(
+                "Training failed",
+                f"There is not enough memory ({str(error).splitlines()[0]}). Lower batch_size or "
+                "unroll_steps in [training] (grad_accumulation makes a step of several smaller "
+                "windows), n_samples in [training.softmax], or the sizes in [bilm]. What was saved "
+                "before is whole.",
+                exits=1,
+            )
         except KeyboardInterrupt:
             reporter.close()
             msg.warn("Stopped", exits=INTERRUPTED)
@@ -87,6 +101,26 @@ def train_cli(
         _show(result, output_path)
     if result.is_interrupted:
         sys.exit(INTERRUPTED)
+
+
+def _parse_overrides(arguments: List[str]) -> Dict[str, Any]:
+    try:
+        return parse_config_overrides(arguments)
+    except click.UsageError as error:
+        msg.fail(
+            error.format_message(),
+            "Settings of the config are given with their block, for instance "
+            "--training.max_hours 2. The other options: spacy elmo train --help",
+            exits=1,
+        )
+        raise
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether torch, on a CPU or on CUDA, or Python could not get the memory that it asked for."""
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or (
+        isinstance(error, RuntimeError) and "allocate memory" in str(error)
+    )
 
 
 def _show(result: Result, output_path: Path) -> None:
@@ -101,8 +135,8 @@ def _show(result: Result, output_path: Path) -> None:
             f"This run ended at step {result.n_steps} by {result.ended_by}; nothing was left to "
             "do. With a higher limit it goes on"
         )
-    elif result.ended_by == "patience":
-        msg.info(f"Ended at step {result.n_steps}: patience ran out")
+    elif result.ended_by in ("patience", "max_hours"):
+        msg.info(f"Ended at step {result.n_steps} by {result.ended_by}")
     assert result.best is not None
     msg.good(
         f"Held-out perplexity {result.best.perplexity:.2f} (forward "

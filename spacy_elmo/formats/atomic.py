@@ -1,8 +1,9 @@
 """Files that belong together, written so that no reader ever finds a mix of old and new."""
 
 import os
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Callable, Dict, List, Mapping, Tuple
+from typing import Callable, Dict, Iterator, List, Mapping, Tuple
 from uuid import uuid4
 
 # Files up to this size are compared with what they replace; bytes.
@@ -32,12 +33,25 @@ def write_together(directory: Path, writers: Mapping[str, Writer]) -> None:
         for name, writer in writers.items():
             temporary = _beside(directory / name)
             written[directory / name] = temporary
-            writer(temporary)
-            _flush(temporary)
+            with naming(directory / name):
+                writer(temporary)
+                _flush(temporary)
         _replace({target: new for target, new in written.items() if not _is_same(target, new)})
     finally:
         for temporary in written.values():
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Give an ``OSError`` of the block the name of the file, if it has none: that of a full disk
+    does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            error.filename = str(path)
+        raise
 
 
 def _replace(files: Mapping[Path, Path]) -> None:

@@ -105,7 +105,7 @@ class Checkpoints:
         try:
             write(*values)
         except OSError as error:
-            left = "There is no checkpoint before it."
+            left = "What was there before is whole."
             if self._last is not None:
                 left = (
                     f"The checkpoint of step {self._last.step} is whole ({self.path}): go on from "

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, Iterator, Mapping
 from uuid import uuid4
 
-from ..formats.atomic import write_together
+from ..formats.atomic import naming, write_together
 
 
 def write_files(directory: Path, contents: Mapping[str, bytes]) -> None:
@@ -39,7 +39,7 @@ def open_atomic(path: Path) -> Iterator[BinaryIO]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with naming(path), temporary.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

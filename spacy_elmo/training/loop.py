@@ -145,9 +145,10 @@ def _train(
 
 def _evaluate(run: Run, progress: Progress, begin: float) -> Evaluation:
     perplexities = evaluate(run.model, run.dev_text)
-    if math.isnan(perplexities["mean"]):
+    if not math.isfinite(perplexities["mean"]):
         raise FloatingPointError(
-            f"The perplexity of the held-out text is NaN after step {progress.step}, with a learn "
+            f"The perplexity of the held-out text is {perplexities['mean']} after step "
+            f"{progress.step}, with a learn "
             f"rate of {progress.learn_rate:g}. Lower learn_rate in [training.optimizer]. What was "
             "saved before is whole."
         )

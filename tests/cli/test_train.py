@@ -10,6 +10,7 @@ import time
 
 import numpy
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from spacy_elmo import BiLM
@@ -126,6 +127,7 @@ def test_a_faulty_text_is_one_message_and_no_traceback(tmp_path):
         (["--paths.dev", "nowhere.txt"], r"\[corpora.dev\] path is 'nowhere.txt', which does"),
         (["--training.optimizer.learn_rate", "1e30"], r"step \d+; expected finite numbers"),
         (["--corpora.train.lang", "nolang"], r"\[corpora.train\] lang is 'nolang'"),
+        (["--overwite"], r"No such option '?--overwite.* given with their block"),
     ],
 )
 def test_faults_end_with_status_1_and_a_message(tmp_path, options, message):
@@ -143,6 +145,32 @@ def test_ctrl_c_before_training_starts(tmp_path, monkeypatch):
     done = invoke(*arguments(tmp_path))
     assert done.exit_code == 130
     assert "Stopped" in done.output
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("[enforce fail at alloc_cpu.cpp:127] . can't allocate memory: you tried"),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 8 GiB."),
+        MemoryError("Unable to allocate 8 GiB"),
+    ],
+)
+def test_too_little_memory_is_a_message(tmp_path, monkeypatch, error):
+    def fail(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr("spacy_elmo.cli.train.train", fail)
+    done = invoke(*arguments(tmp_path))
+    assert done.exit_code == 1 and isinstance(done.exception, SystemExit)
+    assert "not enough memory" in done.output and "batch_size" in done.output
+
+
+def test_other_errors_of_torch_are_not_hidden(tmp_path, monkeypatch):
+    def fail(*args, **kwargs):
+        raise RuntimeError("a fault of our own")
+
+    monkeypatch.setattr("spacy_elmo.cli.train.train", fail)
+    assert isinstance(invoke(*arguments(tmp_path)).exception, RuntimeError)
 
 
 def test_a_config_that_is_not_there(tmp_path):
@@ -213,11 +241,12 @@ def test_hours_without_a_number_of_steps_and_patience(tmp_path):
     done = invoke(*arguments(tmp_path, *limits))
     assert done.exit_code == 0, done.output
     assert "an epoch, no limit in all" in done.output
+    assert "by max_hours" in done.output
     settings = ["--training.patience", "1", "--training.eval_frequency", "1", "--overwrite"]
     settings += ["--training.optimizer.learn_rate", "0.3", "--training.max_epochs", "50"]
     done = invoke(*arguments(tmp_path, *settings))
     assert done.exit_code == 0, done.output
-    assert "patience ran out" in done.output
+    assert "by patience" in done.output
 
 
 def test_a_logger_takes_the_place_of_the_table(tmp_path):

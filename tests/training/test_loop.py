@@ -318,10 +318,13 @@ def test_a_loss_that_is_not_finite_keeps_what_was_saved(tmp_path, clip):
     assert read_models(tmp_path / "out") == read_models(tmp_path / "five")
 
 
-def test_a_perplexity_that_is_no_number_keeps_what_was_saved(tmp_path, monkeypatch):
-    nothing = {"forward": math.nan, "backward": 1.0, "mean": math.nan}
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_perplexity_that_is_no_number_keeps_what_was_saved(tmp_path, monkeypatch, value):
+    nothing = {"forward": value, "backward": 1.0, "mean": value}
     monkeypatch.setattr("spacy_elmo.training.loop.evaluate", lambda model, text: nothing)
-    with pytest.raises(FloatingPointError, match=r"held-out text is NaN after step 7, .* Lower"):
+    with pytest.raises(
+        FloatingPointError, match=rf"held-out text is {value} after step 7, .* Lower"
+    ):
         train(make_quick_config(tmp_path, {"training.max_steps": 7}), tmp_path / "out")
     assert list(read_all(tmp_path / "out")) == [Path("checkpoint.pt")]
 

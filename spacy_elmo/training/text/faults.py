@@ -30,7 +30,8 @@ class FaultReport:
         """
         if n_faults and self._on_error == "stop":
             raise ValueError(
-                f'{path}, {faults[0]} Set on_error to "skip" to leave out what cannot be read.'
+                f'{path}, {faults[0]} Set on_error to "skip" (evaluate: --on-error skip) to leave '
+                "out what cannot be read."
             )
         for fault in faults[: max(0, MAX_WARNINGS - self._n_faults)]:
             warnings.warn(f"Left out: {path}, {fault}", stacklevel=2)
