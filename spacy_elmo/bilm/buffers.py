@@ -12,6 +12,8 @@ from typing import Dict, Iterator, List, Optional, Tuple
 import torch
 from torch import Tensor
 
+from .products import round_up
+
 _Kind = Tuple[torch.dtype, torch.device]
 # Flat buffers that nothing uses at the moment.
 _free: Optional[Dict[_Kind, List[Tensor]]] = None
@@ -35,13 +37,13 @@ def take_buffer(shape: Tuple[int, ...], dtype: torch.dtype, device: torch.device
         return torch.empty(shape, dtype=dtype, device=device)
     n = prod(shape)
     free = _free.setdefault((dtype, device), [])
-    fitting = [flat for flat in free if n <= len(flat) <= 2 * _round_up(n)]
+    fitting = [flat for flat in free if n <= len(flat) <= 2 * _size_class(n)]
     if fitting:
         flat = min(fitting, key=len)
         # By identity: tensors compare element by element.
         free[:] = [other for other in free if other is not flat]
     else:
-        flat = torch.empty(_round_up(n), dtype=dtype, device=device)
+        flat = torch.empty(_size_class(n), dtype=dtype, device=device)
     return flat[:n].view(shape)
 
 
@@ -55,11 +57,11 @@ def give_back(*buffers: Tensor) -> None:
                 _free.setdefault((flat.dtype, flat.device), []).append(flat)
 
 
-def _round_up(n: int) -> int:
+def _size_class(n: int) -> int:
     """A size near ``n``, of few sizes, so that buffers of changing sizes can serve each other and
     their number stays small."""
     step = max(64, 1 << max(0, n.bit_length() - 3))
-    return max(1, -(-n // step)) * step
+    return round_up(max(1, n), step)
 
 
 class Lease:

@@ -13,6 +13,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from .buffers import Lease, give_back, take_buffer
+from .products import autocast_dtype
 
 
 def pooled_convolutions(
@@ -40,10 +41,8 @@ def pooled_convolutions(
     )
     biases = [layer.bias for layer in layers if layer.bias is not None]
     filters = [(width, layer.out_channels) for width, layer in zip(widths, layers)]
-    device = char_ids.device.type
-    is_autocast = torch.is_autocast_enabled(device)
-    dtype = torch.get_autocast_dtype(device) if is_autocast else embedding.dtype
-    with torch.autocast(device, enabled=False):
+    dtype = autocast_dtype(embedding)
+    with torch.autocast(embedding.device.type, enabled=False):
         pooled: Tensor = _PooledConvolutions.apply(
             char_ids, embedding, kernels, torch.cat(biases), filters, dtype
         )

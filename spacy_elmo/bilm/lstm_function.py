@@ -16,12 +16,11 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from .buffers import Lease, give_back, take_buffer
+from .products import COLUMNS, autocast_dtype, round_up
 
 _clip_backward = torch.ops.aten.hardtanh_backward.grad_input
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
-
-COLUMNS = 16
 
 
 def run_lstm(
@@ -52,11 +51,9 @@ def run_lstm(
     :returns: outputs, *Shape:* (n_positions, projection_dim), and each sequence's hidden and cell
         state after its own last step.
     """
-    device = x.device.type
-    is_autocast = torch.is_autocast_enabled(device)
-    dtype = torch.get_autocast_dtype(device) if is_autocast else x.dtype
+    dtype = autocast_dtype(x)
     weights = (input_weight, state_weight, bias, projection_weight)
-    with torch.autocast(device, enabled=False):
+    with torch.autocast(x.device.type, enabled=False):
         found: Tuple[Tensor, Tensor, Tensor] = _LSTM.apply(
             x.to(input_weight.dtype),
             batch_sizes,
@@ -311,7 +308,7 @@ def _joined_weight(
     """The weights of a position's gates side by side, the bias among them, and columns of zeros
     up to a number that vector units like."""
     sizes = (input_weight.shape[1], state_weight.shape[1], 1)
-    n_columns = -(-sum(sizes) // COLUMNS) * COLUMNS
+    n_columns = round_up(sum(sizes), COLUMNS)
     joined = torch.zeros(len(bias), n_columns, dtype=dtype, device=bias.device)
     parts = joined.split((*sizes, n_columns - sum(sizes)), dim=1)
     for part, weight in zip(parts, (input_weight, state_weight, bias.unsqueeze(1))):

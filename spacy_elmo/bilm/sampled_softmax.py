@@ -13,11 +13,11 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from .buffers import Lease, take_buffer
+from .products import COLUMNS, autocast_dtype, round_up
 
-# Rows are a multiple of this many columns apart, which vector units like, and there is a multiple
-# of this many rows: oneDNN compiles and keeps a kernel for each shape that it meets, and each
-# batch has another number of predictions.
-COLUMNS, ROWS = 16, 256
+# Rows are filled up to a multiple of this many: oneDNN compiles and keeps a kernel for each shape
+# that it meets, and each batch has another number of predictions.
+ROWS = 256
 
 
 def sampled_loss(
@@ -41,10 +41,8 @@ def sampled_loss(
     :param correction: added to the samples' logits. *Shape:* (n_samples,)
     :returns: a scalar.
     """
-    device = hidden.device.type
-    is_autocast = torch.is_autocast_enabled(device)
-    dtype = torch.get_autocast_dtype(device) if is_autocast else hidden.dtype
-    with torch.autocast(device, enabled=False):
+    dtype = autocast_dtype(hidden)
+    with torch.autocast(hidden.device.type, enabled=False):
         loss: Tensor = _SampledLoss.apply(
             hidden.to(weight.dtype), targets, weight, bias, samples, correction, dtype
         )
@@ -66,12 +64,12 @@ class _SampledLoss(Function):
         (n_rows, size), n_samples = hidden.shape, len(samples)
         target_weight = weight[targets]
         # After the output stands a one, which the bias is the weight of.
-        shape = (_round_up(n_rows, ROWS), _round_up(size + 1, COLUMNS))
+        shape = (round_up(n_rows, ROWS), round_up(size + 1, COLUMNS))
         inputs = hidden.new_zeros(shape, dtype=dtype)
         inputs[:n_rows, :size] = hidden
         inputs[:n_rows, size] = 1
         # Samples, one place for the target, and some without probability.
-        sample_weight = inputs.new_zeros(_round_up(n_samples + 1, COLUMNS), shape[1])
+        sample_weight = inputs.new_zeros(round_up(n_samples + 1, COLUMNS), shape[1])
         sample_weight[:n_samples, :size] = weight[samples]
         sample_weight[:n_samples, size] = bias[samples] + correction
         sample_weight[n_samples:, size] = -torch.inf
@@ -117,7 +115,3 @@ class _SampledLoss(Function):
         d_bias[samples] = d_samples[:, size].to(full)
         d_bias.index_add_(0, targets, d_target)
         return d_hidden, None, d_weight, d_bias, None, None, None
-
-
-def _round_up(n: int, step: int) -> int:
-    return -(-n // step) * step
