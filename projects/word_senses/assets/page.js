@@ -86,6 +86,8 @@
     });
   }
 
+  document.documentElement.classList.add("js");
+
   function followAddress() {
     const target = document.getElementById(location.hash.slice(1));
     if (!target || !target.matches(".contexts > li")) return;

@@ -163,11 +163,15 @@ def _summary(page: Page) -> List[Element]:
         "ones are, neighbours are chosen by chance."
     )
     head = tag("tr", *_heads("Word", "Occurrences", "Senses", "By chance", *page.names))
+    # A narrow screen leaves these out.
+    for detail in head[1:3]:
+        detail.set("class", "detail")
     body = tag("tbody")
     for word in labelled:
         n_labelled = sum(bool(context.sense) for context in word.contexts)
         row = tag("tr", tag("th", word.word, scope="row"))
-        append(row, *(tag("td", str(number)) for number in (n_labelled, len(word.senses))))
+        numbers = (n_labelled, len(word.senses))
+        append(row, *(tag("td", str(number), class_="detail") for number in numbers))
         append(row, tag("td", f"{word.chance:.2f}"), *_figures(word, 1))
         body.append(row)
     table = tag("table", tag("thead", head), body)
@@ -204,14 +208,15 @@ def _word_section(page: Page, word: Word, name: str) -> Element:
         caption = tag("figcaption", tag("b", title), ". " + _explain(view))
         maps.append(tag("figure", drawing, caption, class_=f"view view-{view_number}"))
     panel = tag("div", class_="panel", aria_live="polite")
-    append(panel, tag("p", "Point at a mark, or select one, to see its sentence and neighbours."))
-    append(panel, *_agreement(page, word))
+    hint = "Point at a mark, or select one, to see its sentence and neighbours."
+    append(panel, tag("p", hint, class_="hint"), *_agreement(page, word))
     contexts = tag("ol", class_="contexts")
     for number in range(len(word.contexts)):
         contexts.append(_context_item(page, word, number, ids))
     n_contexts = len(word.contexts)
-    count = f"{n_contexts} context" + ("s" if n_contexts != 1 else "")
-    every = tag("details", tag("summary", f"{count} of {word.word}, with neighbours"), contexts)
+    noun = "context" if n_contexts == 1 else "contexts"
+    summary = f"{n_contexts} {noun} of {word.word}, with neighbours"
+    every = tag("details", tag("summary", summary), contexts)
     shown = tag("div", maps, panel, class_="shown")
     return tag("section", heading, legend, shown, every, id=name, aria_labelledby=f"{name}-title")
 
@@ -230,7 +235,7 @@ def _agreement(page: Page, word: Word) -> List[Element]:
     for text, which in (("nearest", 0), (f"{page.k} nearest", 1)):
         row = tag("tr", tag("th", text, scope="row"), tag("td", f"{word.chance:.2f}"))
         body.append(append(row, *_figures(word, which)))
-    head = tag("tr", *_heads("Neighbours", "By chance", *page.names))
+    head = tag("tr", *_heads("Counted", "By chance", *page.names))
     caption = tag("caption", "Neighbours with the same label")
     table = tag("table", caption, tag("thead", head), body)
     return [tag("div", _scrolling(table, f"Agreement of {word.word}"), class_="figures")]
