@@ -125,6 +125,13 @@ def test_a_missing_labelled_text_is_named(tmp_path, nlp):
         read_labelled(tmp_path / "nothing.txt", nlp)
 
 
+def test_without_zstandard_the_extra_is_named(tmp_path, nlp, monkeypatch):
+    (tmp_path / "text.txt.zst").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(ImportError, match=r"pip install spacy-elmo\[zstd\]"):
+        read_labelled(tmp_path / "text.txt.zst", nlp)
+
+
 def test_the_sample_of_semcor_can_be_read(shared, nlp):
     contexts = read_labelled(shared / "data" / "wsd" / "semcor-words.jsonl.gz", nlp)
     assert len(contexts) == 10_862

@@ -6,7 +6,11 @@ from typing import Any, Iterator, List, Optional, Tuple, Type
 
 from spacy.language import Language
 
-from spacy_elmo.training.text.decompression import damage_errors, open_compressed
+from spacy_elmo.training.text.decompression import (
+    damage_errors,
+    open_compressed,
+    require_decompression,
+)
 from spacy_elmo.training.text.paths import JSONL, kind_of
 
 from .contexts import Context
@@ -21,9 +25,11 @@ def read_labelled(path: Path, nlp: Language) -> List[Context]:
         ``# word: sense`` stands above sentences that have the word in this sense, one a line.
     :param nlp: tokenizes text.
     :raises SystemExit: the file is missing or says something else; the message names the line.
+    :raises ImportError: a .zst file needs zstandard, which is missing.
     """
     if not path.is_file():
         raise SystemExit(f"There is no file {path}. Name one with --vars.labelled path/to/file")
+    require_decompression(path)
     contexts: List[Context] = []
     errors: Tuple[Type[Exception], ...] = (UnicodeDecodeError, *damage_errors())
     try:
