@@ -48,12 +48,12 @@ def choose(contexts: Sequence[Context], words: Sequence[str], per_sense: int) ->
     sense and without a label. The same sentence counts once."""
     groups: Dict[Tuple[str, str], Dict[Tuple[Tuple[str, ...], int], Context]] = {}
     for context in contexts:
-        # Sentences without a label come last.
         groups.setdefault((context.word, context.sense), {}).setdefault(
             (tuple(context.tokens), context.index), context
         )
     chosen: List[Context] = []
     for word in words:
+        # Those without a label come last.
         senses = sorted((key for key in groups if key[0] == word), key=lambda key: not key[1])
         for key in senses:
             chosen.extend(spread(list(groups[key].values()), per_sense))
