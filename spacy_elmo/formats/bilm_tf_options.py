@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Dict, Mapping, Tuple
 
 from ..bilm import BiLMConfig
-from ..bilm.config import SettingError
+from ..bilm.config import OPTIONAL, SettingError
 from .checks import Source
 
 
@@ -81,6 +81,21 @@ def options_from_config(config: BiLMConfig) -> Dict[str, Any]:
             place = place.setdefault(group, {})
         place[name] = values[option.setting]
     return options
+
+
+def require_sayable(config: BiLMConfig) -> None:
+    """:raises ValueError: the biLM has a part that the format has no place for."""
+    defaults = {name: _DEFAULTS[name] for name in OPTIONAL}
+    parts = [
+        f"{name} is {getattr(config, name)!r}"
+        for name, default in defaults.items()
+        if getattr(config, name) != default
+    ]
+    if parts:
+        raise ValueError(
+            f"A bilm-tf file holds biLMs of UTF-8 characters, convolutions and ELMo's LSTM only; "
+            f"of this biLM, {'; '.join(parts)}. Use the native format."
+        )
 
 
 def _find(options: Mapping[str, Any], option: Option, source: Source) -> Any:
