@@ -107,7 +107,7 @@ class BiLM(nn.Module):
     @property
     def device(self) -> torch.device:
         """The device of the weights."""
-        return self.forward_lstm.layers[0].bias.device
+        return next(self.parameters()).device
 
     def encode_words(self, words: Sequence[str]) -> Tensor:
         """Context-free vectors of words, ``<S>`` and ``</S>`` being the sentence marks.

@@ -29,7 +29,7 @@ class CharacterLSTM(nn.LSTM):
         """
         with torch.autocast(characters.device.type, enabled=False):
             packed = pack_padded_sequence(
-                characters.to(self.weight_ih_l0.dtype),
+                characters.to(next(self.parameters()).dtype),
                 lengths.cpu(),
                 batch_first=True,
                 enforce_sorted=False,
