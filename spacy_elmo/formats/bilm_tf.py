@@ -179,7 +179,7 @@ def _list_datasets(file: Any, path: Path) -> Dict[str, Any]:
     if "embedding" in stored and "char_embed" not in stored:
         raise ValueError(
             f"{path} has a dataset 'embedding' but no 'char_embed': it holds word vectors, not "
-            "the weights of a character model, which is what spacy-elmo reads."
+            "the weights of a character model, which is what is read from such files."
         )
     return stored
 

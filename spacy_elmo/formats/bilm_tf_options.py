@@ -56,8 +56,8 @@ def config_from_options(options: Mapping[str, Any], source: Source) -> BiLMConfi
     if "char_cnn" not in options:
         raise ValueError(
             f"{source} has no char_cnn: it is of a word-input model, whose vectors come from a "
-            "table of words. bilm-tf can train such a model, but its tools cannot dump it, and "
-            "spacy-elmo reads character models only."
+            "table of words. bilm-tf can train such a model, but its tools cannot dump it, so "
+            "only character models are read from such files."
         )
     values = {option.setting: _find(options, option, source) for option in OPTIONS}
     try:
