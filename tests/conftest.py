@@ -26,10 +26,20 @@ TOY_SIZES: Dict[str, Any] = {
 }
 
 
+#: Dictionaries of biLMs that have tables of words or of code points.
+TOY_WORDS = ["<S>", "</S>", "<UNK>", "the", "bank"]
+TOY_CODE_POINTS = ["<bos>", "<eos>", "<bow>", "<eow>", "<oov>", "<pad>", "a", "b", "é"]
+
+
 def random_bilm(seed: int = 0, scale: float = 3.0, **sizes: Any) -> BiLM:
     """A biLM with random weights that are large enough to reach the clips."""
     torch.manual_seed(seed)
-    bilm = BiLM(BiLMConfig.from_dict({**TOY_SIZES, **sizes}))
+    config = BiLMConfig.from_dict({**TOY_SIZES, **sizes})
+    bilm = BiLM(
+        config,
+        words=TOY_WORDS if config.words else None,
+        code_points=TOY_CODE_POINTS if config.code_points else None,
+    )
     with torch.no_grad():
         for parameter in bilm.parameters():
             parameter.uniform_(-scale, scale).mul_(parameter.shape[-1] ** -0.5)

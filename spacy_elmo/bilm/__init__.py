@@ -2,7 +2,7 @@
 
 from .bilm import BATCH_TOKENS, BiLM, BiLMState, InitialState
 from .characters import BOS, EOS, UNK
-from .config import BiLMConfig
+from .config import BiLMConfig, WordTable
 from .lstm import LSTMState
 
 __all__ = [
@@ -15,4 +15,5 @@ __all__ = [
     "BiLMState",
     "InitialState",
     "LSTMState",
+    "WordTable",
 ]

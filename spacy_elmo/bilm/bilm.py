@@ -20,11 +20,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from .. import registry
-from .characters import BOS, EOS, encode_words
+from .characters import BOS, EOS
 from .config import BiLMConfig
+from .joint_lstm import run_joint_lstm
 from .lstm import LSTMStack, LSTMState
 from .packing import Packing
 from .token_layer import TokenLayer
+from .token_reader import TokenReader
 from .warm_up import WARM_UP_SENTENCES
 
 InitialState = Literal["zero", "warm", "carry"]
@@ -52,15 +54,28 @@ class BiLM(nn.Module):
     of the result.
 
     :param config: the sizes. The weights start at random.
+    :param words: entries of the word table in the order of their rows, ``<UNK>`` among them, where
+        ``config`` has such a table.
+    :param code_points: entries of the table of characters, where ``config`` has code points.
+    :raises ValueError: a dictionary is missing or does not fit ``config``.
     """
 
-    def __init__(self, config: BiLMConfig) -> None:
+    def __init__(
+        self,
+        config: BiLMConfig,
+        *,
+        words: Optional[Sequence[str]] = None,
+        code_points: Optional[Sequence[str]] = None,
+    ) -> None:
         super().__init__()
-        self.config = config
-        self.token_layer = TokenLayer(config)
+        self.token_layer = TokenLayer(TokenReader(config, words, code_points))
+        self.config = config = self.token_layer.reader.config
         self.forward_lstm = LSTMStack(config)
         self.backward_lstm = LSTMStack(config)
-        # [direction, LSTM layer, projection_dim] and [direction, LSTM layer, cell_size]
+        self.encoder_projection = (
+            nn.Linear(config.cell_size, config.projection_dim) if config.encoder == "lstm" else None
+        )
+        # [direction, LSTM layer, hidden_size] and [direction, LSTM layer, cell_size]
         self.warm_hidden: Optional[Tensor]
         self.warm_cell: Optional[Tensor]
         self.register_buffer("warm_hidden", None)
@@ -92,16 +107,14 @@ class BiLM(nn.Module):
     @property
     def device(self) -> torch.device:
         """The device of the weights."""
-        return self.token_layer.char_embedding.weight.device
+        return next(self.parameters()).device
 
     def encode_words(self, words: Sequence[str]) -> Tensor:
         """Context-free vectors of words, ``<S>`` and ``</S>`` being the sentence marks.
 
         :returns: *Shape:* (n_words, projection_dim)
         """
-        widest = max(width for width, _ in self.config.filters)
-        ids = encode_words(words, self.config.max_characters_per_token, widest)
-        return self.token_layer(torch.from_numpy(ids).to(self.device))
+        return self.token_layer(*self.token_layer.reader.read(words).to(self.device))
 
     def forward(
         self, sentences: Sequence[Sentence], state: Optional[BiLMState] = None
@@ -129,9 +142,22 @@ class BiLM(nn.Module):
         # The character convolutions run once a distinct word.
         tokens = self.encode_words(list(word_rows))[packed_words]
         before = BiLMState(*state) if state is not None else (None, None)
-        ahead, state_ahead = self.forward_lstm(tokens, packing.batch_sizes, before[0])
-        back, state_back = self.backward_lstm(tokens[reverse], packing.batch_sizes, before[1])
-        halves = [(tokens, tokens), *((f, b[reverse]) for f, b in zip(ahead, back))]
+        halves = [(tokens, tokens)]
+        if self.encoder_projection is not None:
+            top, (state_ahead, state_back) = run_joint_lstm(
+                self.forward_lstm,
+                self.backward_lstm,
+                self.encoder_projection,
+                tokens,
+                packing.batch_sizes,
+                reverse,
+                before,
+            )
+            halves.append(top)
+        else:
+            ahead, state_ahead = self.forward_lstm(tokens, packing.batch_sizes, before[0])
+            back, state_back = self.backward_lstm(tokens[reverse], packing.batch_sizes, before[1])
+            halves.extend((f, b[reverse]) for f, b in zip(ahead, back))
         # [n_layers + 1, n_positions, width], sentence by sentence
         layers = torch.stack([torch.cat(pair, dim=1)[rows] for pair in halves])
         by_sentence = [part[:, 1:-1] for part in layers.split(lengths, dim=1)]
@@ -186,11 +212,11 @@ class BiLM(nn.Module):
             )
         if batch_tokens < 1:
             raise ValueError(f"batch_tokens is {batch_tokens}; expected 1 or more.")
-        n_layers = self.config.n_layers + 1
+        n_layers = self.config.mixture_size
         if layer_weights is not None and len(layer_weights) != n_layers:
             raise ValueError(
                 f"{len(layer_weights)} layer weights were given; this biLM has {n_layers} layers "
-                f"(the token layer and {self.config.n_layers} LSTM layers)."
+                f"(the token layer and {n_layers - 1} LSTM layers)."
             )
         if initial_state == "warm":
             self.warm_up()
@@ -213,7 +239,7 @@ class BiLM(nn.Module):
 
     def empty_layers(self) -> Tensor:
         """The layers of a sentence without tokens. *Shape:* (n_layers + 1, 0, width)"""
-        return torch.zeros(self.config.n_layers + 1, 0, self.width, device=self.device)
+        return torch.zeros(self.config.mixture_size, 0, self.width, device=self.device)
 
     def warm_up(self, sentences: Optional[Sequence[Sentence]] = None) -> None:
         """Set the state that ``initial_state="warm"`` starts from.

@@ -23,7 +23,7 @@ POSITIONS_A_PRODUCT = 2048
 class LSTMState(NamedTuple):
     """What a layer remembers between two steps, one row a sequence by falling length.
 
-    *Shapes:* hidden (n_sequences, projection_dim), cell (n_sequences, cell_size)
+    *Shapes:* hidden (n_sequences, hidden_size), cell (n_sequences, cell_size)
     """
 
     hidden: Tensor
@@ -45,11 +45,11 @@ class LSTMLayer(nn.Module):
         self.proj_clip = config.proj_clip
         n_gates = 4 * config.cell_size
         self.input_weight = nn.Parameter(torch.empty(n_gates, input_size))
-        self.state_weight = nn.Parameter(torch.empty(n_gates, config.projection_dim))
+        self.state_weight = nn.Parameter(torch.empty(n_gates, config.hidden_size))
         self.bias = nn.Parameter(torch.empty(n_gates))
         self.projection_weight = (
             nn.Parameter(torch.empty(config.projection_dim, config.cell_size))
-            if config.cell_projection
+            if config.cell_projection and config.encoder == "elmo"
             else None
         )
         run_time_bias = torch.zeros(n_gates)
@@ -143,7 +143,7 @@ class LSTMStack(nn.Module):
         self.use_skip_connections = config.use_skip_connections
         self.dropout = config.dropout
         self.layers = nn.ModuleList(
-            LSTMLayer(config.projection_dim, config) for _ in range(config.n_layers)
+            LSTMLayer(input_size, config) for input_size in config.layer_inputs
         )
 
     def forward(
@@ -162,17 +162,18 @@ class LSTMStack(nn.Module):
         final: List[LSTMState] = []
         for number, (layer, state) in enumerate(zip(self.layers, states)):
             # As in bilm-tf, dropout falls on a layer's input, so also on its skip path.
-            x = self._drop(x)
+            x = self.drop(x)
             y, state = layer(x, batch_sizes, state)
             if self.use_skip_connections and number > 0:
                 y = y + x
             x = y
             outputs.append(y)
             final.append(state)
-        outputs[-1] = self._drop(outputs[-1])
+        outputs[-1] = self.drop(outputs[-1])
         return outputs, final
 
-    def _drop(self, x: Tensor) -> Tensor:
+    def drop(self, x: Tensor) -> Tensor:
+        """What is left of a layer's input in training; all of it otherwise."""
         # The mode of a module is shared by all threads, inference mode belongs to one: what runs
         # under it must not depend on who called train() last.
         is_training = self.training and not torch.is_inference_mode_enabled()

@@ -7,7 +7,7 @@ import typer
 from wasabi import msg
 
 from ..training.files import write_files
-from ..training.templates import SIZES, make_template
+from ..training.templates import SIZES, TOKEN_LAYERS, make_template
 
 
 def init_bilm_cli(
@@ -26,6 +26,15 @@ def init_bilm_cli(
     lang: Annotated[
         str, typer.Option("--lang", "-l", help="Two-letter code of the language of the text")
     ] = "en",
+    token_layer: Annotated[
+        str,
+        typer.Option(
+            "--token-layer",
+            "-t",
+            metavar="|".join(TOKEN_LAYERS),
+            help="What tokens are read by: characters, a table of words, or both",
+        ),
+    ] = "characters",
     force: Annotated[
         bool, typer.Option("--force", "-F", help="Overwrite a file that is there")
     ] = False,
@@ -35,7 +44,7 @@ def init_bilm_cli(
     values are sensible.
     """
     try:
-        text = make_template(size, lang)
+        text = make_template(size, lang, token_layer)
         if str(output_path) == "-":
             typer.echo(text, nl=False)
             return

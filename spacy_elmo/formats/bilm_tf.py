@@ -17,7 +17,7 @@ import torch
 from ..bilm import BiLM
 from .atomic import write_together
 from .bilm_tf_datasets import Row, cell_path, dataset_table
-from .bilm_tf_options import config_from_options, options_from_config
+from .bilm_tf_options import config_from_options, options_from_config, require_sayable
 from .checks import check_counts, check_finite, check_names, check_shape, listed, read_json_object
 from .format import Format
 from .state import new_bilm, state_tensors
@@ -82,10 +82,12 @@ def write(bilm: BiLM, path: Path) -> None:
     The warm state is not kept. A projection between equal sizes is written, but bilm-tf itself
     would not read it (AllenNLP does).
 
-    :raises ValueError: the forget gate's bias is one that TensorFlow does not add, so that the
-        file would give other vectors; or a weight is NaN or infinite; or the path is a file.
+    :raises ValueError: the biLM has a part that the format does not know; or the forget gate's
+        bias is one that TensorFlow does not add, so that the file would give other vectors; or a
+        weight is NaN or infinite; or the path is a file.
     :raises ImportError: h5py is not installed.
     """
+    require_sayable(bilm.config)
     if bilm.config.forget_bias != FORGET_BIAS:
         raise ValueError(
             f"biLM setting 'forget_bias' is {bilm.config.forget_bias}; a bilm-tf file can only "
@@ -177,7 +179,7 @@ def _list_datasets(file: Any, path: Path) -> Dict[str, Any]:
     if "embedding" in stored and "char_embed" not in stored:
         raise ValueError(
             f"{path} has a dataset 'embedding' but no 'char_embed': it holds word vectors, not "
-            "the weights of a character model, which is what spacy-elmo reads."
+            "the weights of a character model, which is what is read from such files."
         )
     return stored
 

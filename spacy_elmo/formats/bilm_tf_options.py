@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Dict, Mapping, Tuple
 
 from ..bilm import BiLMConfig
-from ..bilm.config import SettingError
+from ..bilm.config import OPTIONAL, SettingError
 from .checks import Source
 
 
@@ -56,8 +56,8 @@ def config_from_options(options: Mapping[str, Any], source: Source) -> BiLMConfi
     if "char_cnn" not in options:
         raise ValueError(
             f"{source} has no char_cnn: it is of a word-input model, whose vectors come from a "
-            "table of words. bilm-tf can train such a model, but its tools cannot dump it, and "
-            "spacy-elmo reads character models only."
+            "table of words. bilm-tf can train such a model, but its tools cannot dump it, so "
+            "only character models are read from such files."
         )
     values = {option.setting: _find(options, option, source) for option in OPTIONS}
     try:
@@ -81,6 +81,21 @@ def options_from_config(config: BiLMConfig) -> Dict[str, Any]:
             place = place.setdefault(group, {})
         place[name] = values[option.setting]
     return options
+
+
+def require_sayable(config: BiLMConfig) -> None:
+    """:raises ValueError: the biLM has a part that the format has no place for."""
+    defaults = {name: _DEFAULTS[name] for name in OPTIONAL}
+    parts = [
+        f"{name} is {getattr(config, name)!r}"
+        for name, default in defaults.items()
+        if getattr(config, name) != default
+    ]
+    if parts:
+        raise ValueError(
+            f"A bilm-tf file holds biLMs of UTF-8 characters, convolutions and ELMo's LSTM only; "
+            f"of this biLM, {'; '.join(parts)}. Use the native format."
+        )
 
 
 def _find(options: Mapping[str, Any], option: Option, source: Source) -> Any:

@@ -19,7 +19,8 @@ def load(path: AnyPath) -> BiLM:
     """The biLM at a path, in any registered format, on the CPU and in evaluation mode.
 
     :param path: a directory; a ``.zip`` or ``.tar.gz`` of one; or one file of weights: native
-        ``.safetensors``, or ``.hdf5`` with its options beside it.
+        ``.safetensors``, ``.hdf5`` with its options beside it, or a ``.pkl`` of ELMoForManyLangs
+        with what belongs to it.
     :raises FileNotFoundError: there is nothing at the path.
     :raises ValueError: nothing supported is there, or a file is damaged, or files do not fit
         each other; the message names the file and the field or tensor.

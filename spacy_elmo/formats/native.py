@@ -1,7 +1,8 @@
 """The format of this package: ``config.json`` and ``model.safetensors``.
 
 ``config.json`` holds the biLM's settings, the version of the format and, optionally, metadata.
-``model.safetensors`` holds the weights under their names in :class:`BiLM`, and the same text as
+``model.safetensors`` holds the weights under their names in :class:`BiLM`, the dictionaries of
+word and character tables, where there are such tables, and the same text as
 ``config.json`` in its header, so that it can be read alone and a pair of files that do not
 belong together is noticed.
 """
@@ -17,6 +18,7 @@ from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
 from ..bilm import BiLM, BiLMConfig
+from ..bilm.config import SettingError
 from .atomic import write_together
 from .checks import (
     Source,
@@ -28,7 +30,14 @@ from .checks import (
     read_json_object,
 )
 from .format import Format
-from .state import new_bilm, parameter_shapes, state_tensors, warm_state_shapes
+from .state import (
+    DICTIONARIES,
+    new_bilm,
+    parameter_shapes,
+    read_dictionaries,
+    state_tensors,
+    warm_state_shapes,
+)
 
 FORMAT_VERSION = 1
 CONFIG_FILE = "config.json"
@@ -106,9 +115,9 @@ def read(path: Path) -> BiLM:
     # Other tools, which make half-precision copies for instance, may drop the header's text.
     if text is not None and (own := header_config(text, file)) != config:
         differing = [
-            f"{name} ({value!r} and {own.to_dict()[name]!r})"
-            for name, value in config.to_dict().items()
-            if value != own.to_dict()[name]
+            f"{name} ({getattr(config, name)!r} and {getattr(own, name)!r})"
+            for name in {**config.to_dict(), **own.to_dict()}
+            if getattr(config, name) != getattr(own, name)
         ]
         raise ValueError(
             f"{config_file} and {MODEL_FILE} were not saved together: they disagree on "
@@ -124,23 +133,28 @@ def build(tensors: Mapping[str, Tensor], config: BiLMConfig, source: Source) -> 
     :raises ValueError: weights and settings do not fit each other.
     """
     check_counts(source, "tensor", len(tensors), config)
-    expected = parameter_shapes(config)
+    dictionaries = read_dictionaries(tensors, config, source)
+    weights = {name: tensors[name] for name in tensors if name not in DICTIONARIES.values()}
+    try:
+        expected = parameter_shapes(config)
+    except SettingError as error:
+        raise ValueError(f"{source}: {error}") from error
     # The warm state is optional, but one half of it is of no use.
-    if any(name in tensors for name in warm_state_shapes(config)):
+    if any(name in weights for name in warm_state_shapes(config)):
         expected.update(warm_state_shapes(config))
     why = f"the settings in {CONFIG_FILE} or in the header"
-    check_names(source, "tensor", tensors, expected, why)
+    check_names(source, "tensor", weights, expected, why)
     for name, shape in expected.items():
-        check_shape(source, "tensor", name, tuple(tensors[name].shape), shape, why)
-        if tensors[name].dtype not in DTYPES:
+        check_shape(source, "tensor", name, tuple(weights[name].shape), shape, why)
+        if weights[name].dtype not in DTYPES:
             raise ValueError(
-                f"{source}: tensor {name!r} is of type {tensors[name].dtype}; "
+                f"{source}: tensor {name!r} is of type {weights[name].dtype}; "
                 f"expected one of {', '.join(map(str, DTYPES))}."
             )
-        check_finite(source, "tensor", name, tensors[name])
-    bilm = new_bilm(config)
+        check_finite(source, "tensor", name, weights[name])
+    bilm = new_bilm(config, **dictionaries)
     for name in warm_state_shapes(config):
-        if name in tensors:
+        if name in weights:
             setattr(bilm, name, torch.empty(expected[name]))
     bilm.load_state_dict(tensors)
     return bilm

@@ -93,7 +93,7 @@ def embed_docs(
     """
     bilm = bilm_of(model)
     settings = settings_of(model)
-    n_layers = () if layer_weights is not None else (bilm.config.n_layers + 1,)
+    n_layers = () if layer_weights is not None else (bilm.config.mixture_size,)
     outputs: List[Any] = [model.ops.alloc((*n_layers, len(doc), bilm.width)) for doc in docs]
     words, places = words_of_segments(settings.segments, docs)
     for segment, array in bilm.iter_embed(
@@ -123,7 +123,7 @@ def forward(
         bilm_of(model).zero_grad(set_to_none=True)
         return embed_docs(model, docs), _no_backprop
     bilm = bilm_of(model)
-    outputs = [model.ops.alloc3f(bilm.config.n_layers + 1, len(doc), bilm.width) for doc in docs]
+    outputs = [model.ops.alloc3f(bilm.config.mixture_size, len(doc), bilm.width) for doc in docs]
     words, places = words_of_segments(settings.segments, docs)
     if not words:
         return outputs, _no_backprop

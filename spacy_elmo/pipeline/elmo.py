@@ -224,7 +224,7 @@ class Elmo(TrainablePipe):
                 doc.vector_norm = None  # type: ignore[assignment]
 
     def _mix(self) -> List[float]:
-        return fixed_weights(self.layer_weights, bilm_of(self.model).config.n_layers + 1)
+        return fixed_weights(self.layer_weights, bilm_of(self.model).config.mixture_size)
 
     def _check_tensor_readers(self) -> None:
         if self.set_tensor and self._tensor_readers:

@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..bilm.token_reader import TokenIds
 from .encoding import EncodedText
 from .text.stream import BOS_TYPE, EOS_TYPE, ShuffledTypes
 
@@ -39,11 +40,11 @@ class Direction:
 class Batch:
     """One window of all rows, packed (see :mod:`spacy_elmo.bilm.packing`).
 
-    :param characters: the batch's distinct words, in groups. *Shape:* (n_words, n_characters)
+    :param tokens: what the token layer reads of the batch's distinct words, in groups.
     :param batch_sizes: rows running at each time step, in both directions.
     """
 
-    characters: List[Tensor]
+    tokens: List[TokenIds]
     batch_sizes: List[int]
     forward: Direction
     backward: Direction
@@ -58,7 +59,7 @@ class Batch:
         if self.forward.words.device == device:
             return self
         return Batch(
-            characters=[group.to(device) for group in self.characters],
+            tokens=[group.to(device) for group in self.tokens],
             batch_sizes=self.batch_sizes,
             forward=self.forward.to(device),
             backward=self.backward.to(device),
@@ -176,10 +177,10 @@ def read_window(
         predicting = numpy.flatnonzero(words_read != last_mark)
         targets = text.targets[following[predicting]].astype(numpy.int64)
         directions.append(Direction(*map(torch.from_numpy, (numbers, predicting, targets))))
-    return Batch(text.gather_characters(distinct), is_read.sum(axis=1).tolist(), *directions)
+    return Batch(text.gather(distinct), is_read.sum(axis=1).tolist(), *directions)
 
 
 def _empty_window(text: EncodedText) -> Batch:
     nothing = torch.zeros(0, dtype=torch.int64)
     direction = Direction(torch.zeros(1, dtype=torch.int64), nothing, nothing)
-    return Batch(text.gather_characters(text.rows[[BOS_TYPE]]), [1], direction, direction)
+    return Batch(text.gather(text.rows[[BOS_TYPE]]), [1], direction, direction)

@@ -33,7 +33,7 @@ FREE = {
         "n_threads",
         "device",
     )
-} | {"vocab.path"}
+} | {"vocab.path", "words.path", "words.vectors"}
 
 
 class Checkpoints:

@@ -24,8 +24,9 @@ from ..bilm import BiLMConfig
 from ..bilm.softmax import HeadMaker
 from .optimizers import OptimizerMaker, Schedule
 from .registry import registry
-from .settings import TrainingSettings, VocabularySettings
+from .settings import TrainingSettings, VocabularySettings, WordsSettings
 from .start import StartWeights
+from .word_vectors import WordVectors, open_vectors
 
 Corpus = Iterable[Sequence[str]]
 
@@ -37,6 +38,8 @@ class TrainingConfig:
     :param source: the config as it was given.
     :param bilm: sizes of the biLM, those of ``init`` where there is one.
     :param init: the model to start from, if any.
+    :param words: what words the biLM's word table has, if it has one.
+    :param vectors: first vectors of these words, if there are any.
     :param make_logger: a logger as ``spacy train`` takes it, if any.
     """
 
@@ -44,6 +47,8 @@ class TrainingConfig:
     bilm: BiLMConfig
     init: Optional[StartWeights]
     vocabulary: VocabularySettings
+    words: WordsSettings
+    vectors: Optional[WordVectors]
     train: Corpus
     dev: Corpus
     training: TrainingSettings
@@ -65,11 +70,17 @@ class TrainingConfig:
         plain = {key: value for key, value in training.items() if key not in _PARTS}
         settings = _read_block(TrainingSettings, plain, "training", known=_PARTS)
         init = _read_init(settings.init)
+        bilm = _read_bilm(config, init)
+        words = _read_block(WordsSettings, config.get("words", {}), "words")
+        if "words" in config:
+            _require_words_of_its_own(bilm, init)
         has_logger = training.get("logger") is not None
         return cls(
             source=config,
-            bilm=_read_bilm(config, init),
+            bilm=bilm,
             init=init,
+            words=words,
+            vectors=_open_vectors(words, bilm),
             vocabulary=_read_block(VocabularySettings, config.get("vocab", {}), "vocab"),
             train=_resolve(corpora, "corpora.train", "readers"),
             dev=_resolve(corpora, "corpora.dev", "readers"),
@@ -84,18 +95,21 @@ class TrainingConfig:
         """All that weights depend on beside the text, by dotted name, defaults filled in."""
         training = self.source["training"]
         blocks = {name: training[name] for name in ("softmax", "optimizer", "schedule")}
+        # A run without a word table is described as it ever was.
+        words = {} if self.bilm.words is None else {"words": asdict(self.words)}
         return _flatten(
             {
                 "bilm": self.bilm.to_dict(),
+                **words,
                 "vocab": asdict(self.vocabulary),
                 "training": {**asdict(self.training), **registry.fill(blocks)},
             }
         )
 
 
-_BLOCKS = ("paths", "bilm", "vocab", "corpora", "training")
+_BLOCKS = ("paths", "bilm", "vocab", "words", "corpora", "training")
 _PARTS = ("softmax", "optimizer", "schedule", "logger")
-_Settings = TypeVar("_Settings", VocabularySettings, TrainingSettings)
+_Settings = TypeVar("_Settings", VocabularySettings, WordsSettings, TrainingSettings)
 
 
 def read_config(
@@ -127,9 +141,54 @@ def _read_init(path: Optional[str]) -> Optional[StartWeights]:
 def _read_bilm(config: Mapping[str, Any], init: Optional[StartWeights]) -> BiLMConfig:
     block = _block(config, "bilm") if init is None or "bilm" in config else {}
     try:
-        return BiLMConfig.from_dict(block) if init is None else init.merge(block)
+        bilm = BiLMConfig.from_dict(block) if init is None else init.merge(block)
     except ValueError as error:
         raise ValueError(f"[bilm] {error}") from None
+    if bilm.encoder != "elmo":
+        raise ValueError(
+            f"[bilm] encoder is {bilm.encoder!r}; expected 'elmo': the layers of the other one "
+            "read both directions, so it would see the word that it has to predict."
+        )
+    if bilm.code_points is not None and init is None:
+        raise ValueError(
+            f"[bilm] code_points is {bilm.code_points}; expected null: only a model of [training] "
+            "init brings a dictionary of code points."
+        )
+    return bilm
+
+
+def _require_words_of_its_own(bilm: BiLMConfig, init: Optional[StartWeights]) -> None:
+    if bilm.words is None:
+        raise ValueError(
+            "The config has a block [words], but no word table; expected a block [bilm.words] "
+            "with dim, or neither."
+        )
+    if init is not None:
+        raise ValueError(
+            f"The config has a block [words], but the model of [training] init, {init.path}, "
+            "brings its words; expected no such block."
+        )
+
+
+def _open_vectors(words: WordsSettings, bilm: BiLMConfig) -> Optional[WordVectors]:
+    if words.vectors is None:
+        if bilm.words is not None and bilm.words.frozen and bilm.words.n_words is None:
+            raise ValueError(
+                "[bilm.words] frozen is true, but [words] vectors is null; expected vectors to "
+                "keep, or frozen = false: random ones would stay random."
+            )
+        return None
+    try:
+        vectors = open_vectors(words.vectors)
+    except (ValueError, OSError) as error:
+        raise ValueError(f"[words] vectors: {error}") from None
+    assert bilm.words is not None
+    if vectors.dim != bilm.words.dim:
+        raise ValueError(
+            f"[bilm.words] dim is {bilm.words.dim}; expected {vectors.dim}, the size of the "
+            f"vectors of [words] vectors, {words.vectors}."
+        )
+    return vectors
 
 
 def _block(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -60,8 +60,8 @@ class LanguageModel(nn.Module):
         :returns: each direction's last layer at the positions that predict something, *Shape:*
             (n_predictions, projection_dim), and the state after the window.
         """
-        # The character convolutions run once a distinct word, for both directions together.
-        words = torch.cat([self.bilm.token_layer(ids) for ids in batch.characters])
+        # The token layer runs once a distinct word, for both directions together.
+        words = torch.cat([self.bilm.token_layer(*ids) for ids in batch.tokens])
         before = (None, None) if state is None else _first_rows(state, batch.batch_sizes[0])
         outputs = []
         after = []

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import Dict, Optional
+from typing import Dict, List, Optional, Tuple
 
 from ..bilm import BiLM
+from ..bilm.token_reader import TokenReader
 from .config import Corpus, TrainingConfig
 from .distributed import World
 from .encoding import EncodedText
-from .fingerprints import fingerprint_stream, fingerprint_vocabulary
+from .fingerprints import fingerprint_stream, fingerprint_vocabulary, fingerprint_words
 from .lm import LanguageModel
 from .memory import estimate_bytes
 from .progress import count_steps
@@ -18,6 +19,7 @@ from .start import StartWeights
 from .steps import Windows
 from .text.stream import WordStream
 from .vocabulary import Vocabulary
+from .word_table import FirstVectors, make_word_table
 
 # The text that the stored "warm" state has read: enough to forget the zeros before it.
 WARM_UP_SENTENCES = 20
@@ -62,21 +64,29 @@ def prepare_run(config: TrainingConfig, world: World, reporter: Reporter) -> Run
         dev_stream = _read_text(config.dev, "held-out text", reporter)
     if vocabulary is None:
         vocabulary = _build_vocabulary(config.vocabulary, stream)
+    words, first_vectors = _make_word_table(config, stream)
+    code_points = None if config.init is None else config.init.bilm.token_layer.reader.code_points
     fingerprints = {
         "training text": fingerprint_stream(stream),
         "held-out text": fingerprint_stream(dev_stream),
         "vocabulary": fingerprint_vocabulary(vocabulary),
     }
+    if words is not None:
+        fingerprints["word table"] = fingerprint_words(words)
     if fingerprints != world.share(lambda: fingerprints):
         raise ValueError(
             f"Process {world.rank} of {world.size} reads another text than the first one; expected "
             "the same files on all machines."
         )
-    text = EncodedText(stream, vocabulary, config.bilm)
-    dev_text = EncodedText(dev_stream, vocabulary, config.bilm)
+    reader = TokenReader(config.bilm, words, code_points)
+    text = EncodedText(stream, vocabulary, reader)
+    dev_text = EncodedText(dev_stream, vocabulary, reader)
 
     head = config.make_head(config.bilm.projection_dim, text.count_targets(len(vocabulary)))
-    model = LanguageModel(BiLM(config.bilm), head).train()
+    bilm = BiLM(config.bilm, words=words, code_points=code_points)
+    model = LanguageModel(bilm, head).train()
+    if first_vectors is not None:
+        reporter.noted(first_vectors.fill(bilm))
     if config.init is not None:
         reporter.noted(config.init.fill(model, vocabulary))
     model.to(world.device)
@@ -127,6 +137,20 @@ def _read_vocabulary(
         return Vocabulary.from_disk(settings.path)
     except ValueError as error:
         raise ValueError(f"[vocab] path: {error}") from None
+
+
+def _make_word_table(
+    config: TrainingConfig, stream: WordStream
+) -> Tuple[Optional[List[str]], Optional[FirstVectors]]:
+    """Entries of the biLM's word table, if it has one, and first vectors, if there are any."""
+    if config.bilm.words is None:
+        return None, None
+    if config.init is not None:
+        return config.init.bilm.token_layer.reader.words, None
+    try:
+        return make_word_table(config.words, config.vectors, stream, config.bilm.words.frozen)
+    except ValueError as error:
+        raise ValueError(f"[words] {error}") from None
 
 
 def _build_vocabulary(settings: VocabularySettings, stream: WordStream) -> Vocabulary:

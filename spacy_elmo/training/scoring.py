@@ -102,7 +102,8 @@ def _score_batch(
 ) -> Iterator[SentenceScore]:
     if not sentences:
         return
-    text = EncodedText(WordStream.from_sentences(sentences), vocabulary, model.bilm.config)
+    stream = WordStream.from_sentences(sentences)
+    text = EncodedText(stream, vocabulary, model.bilm.token_layer.reader)
     # The same rows as those that the sentences were taken by, so there is one batch of them.
     ((ahead, back),) = iter_losses(model, text, batch_size=len(sentences))
     end = 0

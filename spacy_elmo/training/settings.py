@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Optional
 
 ORDERS = ("shuffled", "text")
+ENTRIES = ("text", "vectors")
 PRECISIONS = ("float32", "bfloat16")
 
 
@@ -30,6 +31,39 @@ class VocabularySettings:
         _require_int("min_count", self.min_count, 1, "a whole number, 1 or more")
         if self.path is not None and not Path(self.path).is_file():
             _fail("path", self.path, "a vocabulary file that exists, or null to build one")
+
+
+@dataclass(frozen=True)
+class WordsSettings:
+    """The ``[words]`` block: the words of the table of ``[bilm.words]``, and their first vectors.
+
+    :param path: a vocabulary file whose words are taken, whatever the settings below say.
+    :param entries: where the words come from otherwise. ``text``: the training text. ``vectors``:
+        the file or pipeline of ``vectors``, in its order.
+    :param max_size: words at most, the special entries not counted; 0 for all.
+    :param min_count: occurrences in the training text that a word needs. With 1 the text has no
+        unknown word, and the vector of ``<UNK>`` is never trained.
+    :param vectors: first vectors: a text file of word2vec or fastText, or a spaCy pipeline with
+        vectors (a directory or the name of a package); none for random ones.
+    """
+
+    path: Optional[str] = None
+    entries: str = "text"
+    max_size: int = 0
+    min_count: int = 2
+    vectors: Optional[str] = None
+
+    def __post_init__(self) -> None:
+        if self.path is not None and not (isinstance(self.path, str) and Path(self.path).is_file()):
+            _fail("path", self.path, "a vocabulary file that exists, or null")
+        if self.entries not in ENTRIES:
+            _fail("entries", self.entries, "'text' or 'vectors'")
+        _require_int("max_size", self.max_size, 0, "a number of words, or 0 for all")
+        _require_int("min_count", self.min_count, 1, "a whole number, 1 or more")
+        if self.vectors is not None and not (isinstance(self.vectors, str) and self.vectors):
+            _fail("vectors", self.vectors, "a file of vectors, a spaCy pipeline, or null")
+        if self.entries == "vectors" and self.vectors is None:
+            _fail("entries", self.entries, "'text', as vectors is null")
 
 
 @dataclass(frozen=True)

@@ -52,12 +52,16 @@ class StartWeights:
             all of those.
         """
         own = self.bilm.config
+        if own.words is not None and isinstance(settings.get("words"), Mapping):
+            # The words come with the model; whether they stay as they are may be chosen anew.
+            words = {"n_words": own.words.n_words, **settings["words"]}
+            own = replace(own, words=replace(own.words, frozen=words.get("frozen", False)))
+            settings = {**settings, "words": words}
         asked = BiLMConfig.from_dict({**own.to_dict(), **settings})
-        mine, theirs = own.to_dict(), asked.to_dict()
         differing: List[str] = [
-            f"{name} is {theirs[name]!r} (there {mine[name]!r})"
+            f"{name} is {getattr(asked, name)!r} (there {getattr(own, name)!r})"
             for name in settings
-            if name not in FREE and theirs[name] != mine[name]
+            if name not in FREE and getattr(asked, name) != getattr(own, name)
         ]
         if differing:
             raise ValueError(

@@ -98,7 +98,7 @@ class Stepper:
     and all processes compare with the same sample of the vocabulary.
 
     :param model: what learns.
-    :param make_optimizer: gives the optimizer of its parameters.
+    :param make_optimizer: gives the optimizer of its parameters, those of a frozen table aside.
     :param schedule: (step, steps of the run) -> factor on the optimizer's learning rate.
     :param windows: what each step reads.
     :param n_steps: steps of the run, if they are limited.
@@ -113,7 +113,7 @@ class Stepper:
         n_steps: Optional[int],
     ) -> None:
         self.model = model
-        self.parameters: List[nn.Parameter] = list(model.parameters())
+        self.parameters: List[nn.Parameter] = [p for p in model.parameters() if p.requires_grad]
         self.optimizer = make_optimizer(self.parameters)
         self.highest_rates: List[float] = [g["lr"] for g in self.optimizer.param_groups]
         self.schedule = schedule

@@ -6,6 +6,9 @@ from typing import Dict
 
 from spacy.util import get_lang_class
 
+#: What tokens are read by, for :func:`make_template`.
+TOKEN_LAYERS = ("characters", "words", "joint")
+
 # Characters of a token that a biLM should see whole, whatever their number of bytes.
 CHARACTERS_A_TOKEN = 48
 
@@ -123,22 +126,33 @@ SIZES: Dict[str, Size] = {
 }
 
 
-def make_template(size: str = "sm", lang: str = "en") -> str:
+def make_template(size: str = "sm", lang: str = "en", token_layer: str = "characters") -> str:
     """A training config, in which only the paths of the texts are missing.
 
     :param size: one of :data:`SIZES`.
     :param lang: code of a spaCy language, which tokenizes the texts; the more bytes its
         characters have in UTF-8, the larger is ``max_characters_per_token``.
-    :raises ValueError: there is no such size or language.
+    :param token_layer: ``characters``, ``words`` (a table of word vectors), or ``joint`` (both).
+    :raises ValueError: there is no such size, language or token layer.
     """
+    if token_layer not in TOKEN_LAYERS:
+        raise ValueError(
+            f"token_layer is {token_layer!r}; expected one of {', '.join(TOKEN_LAYERS)}."
+        )
     if size not in SIZES:
         raise ValueError(f"size is {size!r}; expected one of {', '.join(SIZES)}.")
     values = {name: str(value) for name, value in vars(SIZES[size]).items()}
     values["lang"] = lang
     values["max_characters"] = str(2 + CHARACTERS_A_TOKEN * bytes_a_character(lang))
     values["about"] = fill(values["about"], 100, initial_indent="# ", subsequent_indent="# ")
+    values["vector_dim"] = values["projection_dim"]
+    parts = {
+        "characters": _NO_CHARACTERS if token_layer == "words" else _CHARACTERS,
+        "word_table": "" if token_layer == "characters" else _WORD_TABLE,
+        "words_seen": (_VOCABULARY_WORDS if token_layer == "characters" else _TABLE_WORDS),
+    }
     text = _TEMPLATE
-    for name, value in values.items():
+    for name, value in {**parts, **values}.items():
         text = text.replace(f"<{name}>", value)
     return text
 
@@ -157,6 +171,63 @@ def bytes_a_character(lang: str) -> int:
     return round(len(stop_words.encode("utf-8")) / max(1, len(stop_words))) or 1
 
 
+_CHARACTERS = """\
+# What makes a vector of a token's characters: "cnn", the convolutions of the original, or "lstm",
+# which needs filters = [].
+char_encoder = "cnn"
+# [width in characters, number of filters] of each character convolution.
+filters = <filters>
+# Size of a character's vector. Sensible: 16.
+char_embedding_dim = 16
+# Bytes of a token that are read, the two marks of its borders included; what a longer token has
+# more is not seen. A character has 1 byte in Latin script, 2 in Greek, Cyrillic, Hebrew or Arabic,
+# 3 in Chinese, Japanese, Korean, Thai or the scripts of India: 48 characters and the marks take 50,
+# 98 or 146. Short tokens take no more time for it.
+max_characters_per_token = <max_characters>
+# How characters are counted; 262 is what other readers of ELMo weights expect.
+n_characters = 262
+# After the convolutions: "relu" or "tanh".
+activation = "relu"
+# Highway layers above the convolutions. Sensible: 1 or 2.
+n_highway = <n_highway>
+"""
+
+_NO_CHARACTERS = """\
+# No characters are read: a token is the row of its word in the table of [bilm.words].
+char_encoder = null
+filters = []
+"""
+
+_WORD_TABLE = """
+[bilm.words]
+# Size of a word's vector in the table, in front of what its characters give, if they are read.
+dim = <vector_dim>
+# true: training leaves the vectors of [words] vectors as they are.
+frozen = false
+
+[words]
+# The words of that table; all others share the vector of <UNK>.
+# A file with a word a line, <S>, </S> and <UNK> first, to be used whatever the settings below say.
+path = null
+# Where the words come from otherwise: "text", the training text, or "vectors", those of the setting
+# vectors in their order, so that words which the text does not have are known too.
+entries = "text"
+# Words at most, the most frequent ones; 0 for all.
+max_size = <max_size>
+# Occurrences in the text that a word needs. Sensible: 2 to 5; with 1 the vector of <UNK> is never
+# trained.
+min_count = 2
+# First vectors: a text file of word2vec or fastText (also .gz, .xz, .zst), or a spaCy pipeline with
+# vectors; null for random ones. Their size has to be dim.
+vectors = null
+"""
+
+_VOCABULARY_WORDS = """\
+# The words that training predicts. The vectors need none of them: any word has one."""
+
+_TABLE_WORDS = """\
+# The words that training predicts, which need not be those of the table."""
+
 _TEMPLATE = """\
 # Training config of a biLM for `spacy elmo train`.
 <about>
@@ -173,22 +244,7 @@ train = null
 dev = null
 
 [bilm]
-# [width in characters, number of filters] of each character convolution.
-filters = <filters>
-# Size of a character's vector. Sensible: 16.
-char_embedding_dim = 16
-# Bytes of a token that are read, the two marks of its borders included; what a longer token has
-# more is not seen. A character has 1 byte in Latin script, 2 in Greek, Cyrillic, Hebrew or Arabic,
-# 3 in Chinese, Japanese, Korean, Thai or the scripts of India: 48 characters and the marks take 50,
-# 98 or 146. Short tokens take no more time for it.
-max_characters_per_token = <max_characters>
-# How characters are counted; 262 is what other readers of ELMo weights expect.
-n_characters = 262
-# After the convolutions: "relu" or "tanh".
-activation = "relu"
-# Highway layers above the convolutions. Sensible: 1 or 2.
-n_highway = <n_highway>
-# Size of a token's vector and of each direction's output; vectors are twice as wide.
+<characters># Size of a token's vector and of each direction's output; vectors are twice as wide.
 projection_dim = <projection_dim>
 # Size of an LSTM's cell, which costs most of the time. Sensible: 4 to 8 times projection_dim.
 cell_size = <cell_size>
@@ -199,7 +255,8 @@ use_skip_connections = true
 # Bounds on the absolute values of cell and output; null for none. Sensible: 3.
 cell_clip = 3.0
 proj_clip = 3.0
-# Linear layers from the filters, and from the cell, to projection_dim; null: where sizes differ.
+# Linear layers from what is read of a token, and from the cell, to projection_dim; null: where
+# sizes differ.
 token_projection = null
 cell_projection = null
 # Added to the forget gate, so that an LSTM remembers from the start. Sensible: 1.
@@ -207,9 +264,9 @@ forget_bias = 1.0
 # Rate of what is dropped between layers in training. Sensible: 0.1 where the text is read several
 # times, 0 where it is read once or twice.
 dropout = 0.1
-
+<word_table>
 [vocab]
-# The words that training predicts. The vectors need none of them: any word has one.
+<words_seen>
 # A file with a word a line, <S>, </S> and <UNK> first, to be used whatever the settings below say;
 # null takes the words of the training text.
 path = null

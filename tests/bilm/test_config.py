@@ -30,6 +30,16 @@ WRONG = {
     "cell_projection": (0, "false", False),
     "forget_bias": ("1", None, float("nan"), float("-inf"), True),
     "dropout": (-0.1, 1, 1.5, "0.1", None),
+    "char_encoder": ("CNN", "rnn", 1, False),
+    "code_points": (6, 0, "90", 90.5, True),
+    "words": (100, "100", [100], {}, {"n_words": 5}, {"dim": 5, "size": 3}),
+    "encoder": ("gru", None, 1, "ELMo"),
+}
+# What stands in the block of the word table.
+WRONG_WORDS = {
+    "dim": (0, "100", 10.5, None, True),
+    "n_words": (0, "9", 9.5, True),
+    "frozen": (1, "true", None),
 }
 CASES = [(name, value) for name, values in WRONG.items() for value in values]
 
@@ -47,6 +57,55 @@ def test_wrong_value_is_named(name, value):
     assert info.value.name == name
     # What a process of a pool raises has to reach the one that asked.
     assert str(pickle.loads(pickle.dumps(info.value))) == str(info.value)
+
+
+@pytest.mark.parametrize(
+    "name, value", [(name, value) for name, values in WRONG_WORDS.items() for value in values]
+)
+def test_wrong_value_of_the_word_table_is_named(name, value):
+    with pytest.raises(SettingError, match=rf"^biLM setting 'words.{name}' is .*; expected .*\.$"):
+        BiLMConfig.from_dict({**SIZES, "words": {"dim": 7, name: value}})
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"char_encoder": None, "filters": []}, "'words' is None; expected a word table, as char_"),
+        ({"char_encoder": None, "words": {"dim": 3}}, "'filters' is .*; expected none, as char_en"),
+        ({"char_encoder": "lstm"}, "'filters' is .*; expected none, as char_encoder is not 'cnn'"),
+        (
+            {"char_encoder": None, "filters": [], "words": {"dim": 3}, "code_points": 90},
+            "'code_points' is 90; expected none, as char_encoder is none",
+        ),
+    ],
+)
+def test_parts_that_contradict_each_other(changes, message):
+    with pytest.raises(SettingError, match=message):
+        BiLMConfig.from_dict({**SIZES, **changes})
+
+
+def test_a_biLM_without_optional_parts_is_described_without_them():
+    # Files and checkpoints of before stay as they are, and readable for what wrote them.
+    assert set(WRONG) - set(BiLMConfig.from_dict(SIZES).to_dict()) == {
+        "char_encoder",
+        "code_points",
+        "words",
+        "encoder",
+    }
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"words": {"dim": 7, "n_words": 5, "frozen": True}},
+        {"char_encoder": None, "filters": [], "words": {"dim": 7}},
+        {"char_encoder": "lstm", "filters": [], "code_points": 50},
+        {"encoder": "lstm"},
+    ],
+)
+def test_optional_parts_survive_json(parts):
+    config = BiLMConfig.from_dict({**SIZES, **parts})
+    assert BiLMConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
 
 def test_filter_wider_than_a_word():

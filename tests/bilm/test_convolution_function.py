@@ -6,6 +6,7 @@ import torch
 from spacy_elmo.bilm import BiLMConfig
 from spacy_elmo.bilm.characters import encode_words
 from spacy_elmo.bilm.token_layer import TokenLayer
+from spacy_elmo.bilm.token_reader import TokenReader
 
 WORDS = ["<S>", "a", "bank", "deposited", "東京", "", "x" * 60]
 
@@ -14,7 +15,7 @@ def make_layer(filters, **settings):
     torch.manual_seed(0)
     config = BiLMConfig(filters=filters, projection_dim=5, cell_size=4, **settings)
     ids = encode_words(WORDS, config.max_characters_per_token, max(width for width, _ in filters))
-    return TokenLayer(config).double(), torch.from_numpy(ids)
+    return TokenLayer(TokenReader(config)).double(), torch.from_numpy(ids)
 
 
 def plain(layer, ids):

@@ -7,11 +7,17 @@ from dataclasses import fields
 import pytest
 
 from spacy_elmo import BiLM, BiLMConfig
+from spacy_elmo.bilm import WordTable
 from spacy_elmo.training import read_config, train
 from spacy_elmo.training.config import TrainingConfig
 from spacy_elmo.training.registry import registry
-from spacy_elmo.training.settings import TrainingSettings, VocabularySettings
-from spacy_elmo.training.templates import SIZES, bytes_a_character, make_template
+from spacy_elmo.training.settings import TrainingSettings, VocabularySettings, WordsSettings
+from spacy_elmo.training.templates import (
+    SIZES,
+    TOKEN_LAYERS,
+    bytes_a_character,
+    make_template,
+)
 
 from ..training.configs import write_texts
 from .commands import invoke, one_line
@@ -31,10 +37,15 @@ TINY = {
 }
 
 
-def read(directory, size="sm", lang="en", overrides=None):
+#: Settings of parts that only published models have.
+ONLY_READ = {"code_points", "encoder"}
+
+
+def read(directory, size="sm", lang="en", overrides=None, token_layer="characters"):
     """The config that the command writes, with its texts."""
     path = directory / "bilm.cfg"
-    done = invoke("init-bilm", path, "--size", size, "--lang", lang)
+    options = ("--size", size, "--lang", lang, "--token-layer", token_layer)
+    done = invoke("init-bilm", path, *options)
     assert done.exit_code == 0, done.output
     write_texts(directory)
     paths = {f"paths.{name}": str(directory / f"{name}.txt") for name in ("train", "dev")}
@@ -46,6 +57,31 @@ def test_each_config_trains(tmp_path, size):
     config = read(tmp_path, size, overrides=TINY)
     assert train(config, tmp_path / "out").n_steps == 2
     assert BiLM.from_pretrained(tmp_path / "out" / "model-best").width == 12
+
+
+@pytest.mark.parametrize("token_layer, size", [("words", "sm"), ("joint", "md")])
+def test_each_token_layer_trains(tmp_path, token_layer, size):
+    overrides = dict(TINY, **{"bilm.words.dim": 5})
+    if token_layer == "words":
+        overrides = {name: overrides[name] for name in overrides if "filt" not in name}
+        del overrides["bilm.char_embedding_dim"]
+    config = read(tmp_path, size, overrides=overrides, token_layer=token_layer)
+    assert train(config, tmp_path / "out").n_steps == 2
+    bilm = BiLM.from_pretrained(tmp_path / "out" / "model-best")
+    assert "the" in bilm.token_layer.reader.words
+    assert (bilm.config.char_encoder is None) == (token_layer == "words")
+
+
+@pytest.mark.parametrize("token_layer", ["words", "joint"])
+@pytest.mark.parametrize("size", SIZES)
+def test_the_word_table_has_all_its_settings(tmp_path, size, token_layer):
+    config = read(tmp_path, size, token_layer=token_layer)
+    assert set(config["words"]) == {field.name for field in fields(WordsSettings)}
+    assert set(config["bilm"]["words"]) == {field.name for field in fields(WordTable)} - {"n_words"}
+    resolved = TrainingConfig.from_dict(config)
+    assert resolved.bilm.words.dim == resolved.bilm.projection_dim
+    # A vector as it is, where it stands alone.
+    assert resolved.bilm.token_projection == (token_layer == "joint")
 
 
 @pytest.mark.parametrize("size, width", [("sm", 256), ("md", 512), ("original", 1024)])
@@ -71,7 +107,8 @@ def test_no_setting_is_missing(tmp_path, size):
     config = read(tmp_path, size)
     training = config["training"]
     parts = {"softmax", "optimizer", "schedule"}
-    assert set(config["bilm"]) == {field.name for field in fields(BiLMConfig)}
+    names = {field.name for field in fields(BiLMConfig)}
+    assert set(config["bilm"]) == names - ONLY_READ - {"words"}
     assert set(config["vocab"]) == {field.name for field in fields(VocabularySettings)}
     assert set(training) - parts == {field.name for field in fields(TrainingSettings)}
     blocks = [
@@ -87,10 +124,11 @@ def test_no_setting_is_missing(tmp_path, size):
         assert set(block) - {f"@{kind}"} == set(inspect.signature(function).parameters)
 
 
+@pytest.mark.parametrize("token_layer", TOKEN_LAYERS)
 @pytest.mark.parametrize("size", SIZES)
-def test_every_setting_has_a_comment(size):
+def test_every_setting_has_a_comment(size, token_layer):
     """Above it, or above the one before it where one comment tells of both."""
-    text = make_template(size)
+    text = make_template(size, token_layer=token_layer)
     assert max(map(len, text.splitlines())) <= 100
     # What is not told in a block's own words is a name, or a path that [paths] tells of.
     settings = re.findall(r"(?:^#.*\n)?(?:^\w+ = .*\n)+", text, flags=re.MULTILINE)
@@ -136,6 +174,7 @@ def test_nothing_is_overwritten_unless_asked(tmp_path):
     [
         (["--lang", "nolang"], "lang is 'nolang': "),
         (["--size", "xl"], "size is 'xl'; expected one of sm, md, original"),
+        (["--token-layer", "bytes"], "token_layer is 'bytes'; expected one of characters, words, "),
     ],
 )
 def test_faults_are_one_message(tmp_path, options, message):

@@ -10,9 +10,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from spacy_elmo import BiLM, BiLMConfig
+from spacy_elmo.bilm.dictionary import pack
 from spacy_elmo.formats import from_bytes, load, save, to_bytes
-from spacy_elmo.formats.state import parameter_shapes, warm_state_shapes
+from spacy_elmo.formats.state import DICTIONARIES, parameter_shapes, warm_state_shapes
 
+WORDS, CODE_POINTS = DICTIONARIES["words"], DICTIONARIES["code_points"]
 SENTENCES = [["The", "bank", "of", "the", "river"], ["a"], []]
 
 SIZES = {
@@ -36,6 +38,18 @@ SIZES = {
         "use_skip_connections": False,
     },
     "forget bias and dropout": {"forget_bias": 0.5, "dropout": 0.3, "n_layers": 1},
+    "words and characters": {"words": {"dim": 7}},
+    "frozen words alone": {
+        "words": {"dim": 7, "frozen": True},
+        "char_encoder": None,
+        "filters": [],
+    },
+    "LSTM over code points, LSTM encoder": {
+        "char_encoder": "lstm",
+        "filters": [],
+        "code_points": 9,
+        "encoder": "lstm",
+    },
 }
 
 
@@ -47,7 +61,9 @@ def assert_same(found: BiLM, expected: BiLM) -> None:
 
 
 def assert_differs_from_random(bilm: BiLM) -> None:
-    for name, values in BiLM(bilm.config).named_parameters():
+    reader = bilm.token_layer.reader
+    fresh = BiLM(bilm.config, words=reader.words, code_points=reader.code_points)
+    for name, values in fresh.named_parameters():
         # Biases may start at a constant, but the loaded ones are random.
         assert not torch.equal(bilm.get_parameter(name), values), name
 
@@ -63,7 +79,7 @@ def edit_tensors(path, change, keep_header=True):
 @pytest.mark.parametrize("name", SIZES)
 def test_shapes_are_known_without_a_bilm(make_bilm, name):
     bilm = make_bilm(**SIZES[name])
-    shapes = {key: tuple(values.shape) for key, values in bilm.state_dict().items()}
+    shapes = {key: tuple(values.shape) for key, values in bilm.named_parameters()}
     assert parameter_shapes(bilm.config) == shapes
     bilm.warm_up()
     assert warm_state_shapes(bilm.config) == {
@@ -303,3 +319,38 @@ def test_file_without_settings_cannot_be_read_alone(tmp_path, bilm):
         load(tmp_path / "model.safetensors")
     with pytest.raises(ValueError, match=r"The bytes of a biLM has no biLM settings"):
         from_bytes((tmp_path / "model.safetensors").read_bytes())
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda t: t.pop(WORDS), f"missing tensor '{WORDS}', a dictionary; the setting 'words' is"),
+        (
+            lambda t: t.update({CODE_POINTS: pack(["a"])}),
+            f"unexpected tensor '{CODE_POINTS}', a dictionary; the setting 'code_points' is None",
+        ),
+        (
+            lambda t: t.update({WORDS: t[WORDS][: len(pack(["<S>", "</S>", "<UNK>"]))].clone()}),
+            f"tensor '{WORDS}', a dictionary, has 3 entries; expected 5, as the settings say",
+        ),
+        (
+            lambda t: t.update({WORDS: t[WORDS][:-1].clone()}),
+            f"tensor '{WORDS}' is no dictionary: expected entries in UTF-8",
+        ),
+        (lambda t: t.update({WORDS: t[WORDS].float()}), f"tensor '{WORDS}' is no dictionary: exp"),
+    ],
+)
+def test_faulty_dictionary(tmp_path, make_bilm, change, message):
+    save(make_bilm(words={"dim": 7}), tmp_path)
+    edit_tensors(tmp_path, change)
+    with pytest.raises(ValueError, match=f"model.safetensors: {message}"):
+        load(tmp_path)
+
+
+def test_word_table_without_a_size(tmp_path, make_bilm):
+    save(make_bilm(words={"dim": 7}), tmp_path)
+    edit_tensors(tmp_path, lambda tensors: tensors.pop(WORDS), keep_header=False)
+    file = tmp_path / "config.json"
+    file.write_text(file.read_text().replace('"n_words": 5', '"n_words": null'))
+    with pytest.raises(ValueError, match="'words.n_words' is None; expected the number of words"):
+        load(tmp_path)

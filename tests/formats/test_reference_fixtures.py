@@ -1,4 +1,4 @@
-"""Vectors that AllenNLP and bilm-tf themselves computed, from their own files."""
+"""Vectors that the original tools themselves computed, from their own files."""
 
 import json
 
@@ -8,11 +8,12 @@ import pytest
 
 from spacy_elmo import BiLM
 
-from .. import oracle
+from .. import manylangs_oracle, oracle
 
 ATOL = 1e-5
 N_STREAMS = 3
 TOOLS = {"allennlp": "sentences.json", "bilm-tf": "lm_embeddings_sentences.json"}
+MANYLANGS = ("zh_char", "zh_word_char", "en_char")
 
 
 @pytest.fixture(params=TOOLS)
@@ -67,3 +68,29 @@ def test_token_layer_equals_allennlp(shared):
     (layers,) = bilm.embed([words])
     numpy.testing.assert_allclose(layers[0, :, :16], expected, atol=ATOL, rtol=0)
     numpy.testing.assert_array_equal(layers[0, :, :16], layers[0, :, 16:])
+
+
+def read_manylangs(folder):
+    sentences = json.loads((folder / "sentences.json").read_text(encoding="utf-8"))
+    with h5py.File(folder / "expected.hdf5", "r") as file:
+        return sentences, [file[str(number)][()] for number in range(len(sentences))]
+
+
+@pytest.mark.parametrize("name", MANYLANGS)
+def test_all_layers_equal_manylangs(shared, name):
+    folder = shared / "fixtures" / "manylangs" / name
+    sentences, expected = read_manylangs(folder)
+    assert len(sentences) > 20
+    bilm = BiLM.from_pretrained(folder)
+    for layers, theirs in zip(bilm.embed(sentences, initial_state="zero"), expected):
+        numpy.testing.assert_allclose(layers, theirs, atol=ATOL, rtol=0)
+
+
+@pytest.mark.parametrize("name", MANYLANGS)
+def test_manylangs_oracle_equals_the_tool(shared, name):
+    folder = shared / "fixtures" / "manylangs" / name
+    sentences, expected = read_manylangs(folder)
+    model = manylangs_oracle.read_model(folder, "cnn.json")
+    for sentence, theirs in list(zip(sentences, expected))[:3]:
+        ours = manylangs_oracle.embed_sentence(model, sentence)
+        numpy.testing.assert_allclose(ours, theirs, atol=ATOL, rtol=0)

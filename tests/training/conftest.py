@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from spacy_elmo.bilm.softmax import FullSoftmax
+from spacy_elmo.bilm.token_reader import TokenReader
 from spacy_elmo.training import EncodedText, LanguageModel, Vocabulary, WordStream
 
 WORDS = "the a bank river of by deposited loan boat old runs I it at , said Ærø 東京 fünf".split()
@@ -36,7 +37,7 @@ def encode():
         stream = WordStream.from_sentences(sentences)
         if vocabulary is None:
             vocabulary = Vocabulary.from_counts(stream.count_words())
-        return EncodedText(stream, vocabulary, config)
+        return EncodedText(stream, vocabulary, TokenReader(config))
 
     return encode_sentences
 

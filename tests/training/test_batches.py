@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_elmo import BiLMConfig
+from spacy_elmo.bilm.token_reader import TokenReader
 from spacy_elmo.training import EncodedText, Vocabulary, WordStream
 from spacy_elmo.training.batches import Batches, count_windows
 
@@ -21,13 +22,13 @@ def make_text(lengths):
     sentences = [[next(words) for _ in range(length)] for length in lengths]
     stream = WordStream.from_sentences(sentences)
     vocabulary = Vocabulary.from_counts(stream.count_words())
-    return EncodedText(stream, vocabulary, CONFIG), vocabulary
+    return EncodedText(stream, vocabulary, TokenReader(CONFIG)), vocabulary
 
 
 def decode(batch):
     """The batch's distinct words, from their characters."""
-    for group in batch.characters:
-        for ids in group.tolist():
+    for group in batch.tokens:
+        for ids in group.characters.tolist():
             inner = tuple(ids[1 : ids.index(259)])
             yield MARKS.get(inner) or bytes(inner).decode()
 
@@ -85,7 +86,7 @@ def test_every_token_is_predicted_once_a_direction_from_the_word_before_it(
 
 def test_distinct_words_are_encoded_once():
     stream = WordStream.from_sentences([["the", "bank", "the"], ["the", "bank"]] * 20)
-    text = EncodedText(stream, Vocabulary.from_counts(stream.count_words()), CONFIG)
+    text = EncodedText(stream, Vocabulary.from_counts(stream.count_words()), TokenReader(CONFIG))
     for batch in Batches(text, stream.types, n_rows=4, unroll_steps=20):
         assert sorted(decode(batch)) == ["</S>", "<S>", "bank", "the"]
 
@@ -106,8 +107,8 @@ def test_any_window_can_be_made_without_those_before_it():
 
 
 def assert_same(batch, other):
-    for one, two in zip(batch.characters, other.characters):
-        assert torch.equal(one, two)
+    for one, two in zip(batch.tokens, other.tokens):
+        assert torch.equal(one.characters, two.characters)
     assert batch.batch_sizes == other.batch_sizes
     for name in ("forward", "backward"):
         for field in ("words", "predicting", "targets"):
@@ -166,7 +167,7 @@ def test_a_rank_with_nothing_to_read_predicts_nothing(model):
     words = ["the", "a", "bank", "river", "of"]
     stream = WordStream.from_sentences([words])
     vocabulary = Vocabulary.from_counts(stream.count_words())
-    text = EncodedText(stream, vocabulary, model.bilm.config)
+    text = EncodedText(stream, vocabulary, model.bilm.token_layer.reader)
     for n_rows, n_windows in ((1, 7), (6, 2)):
         batches = Batches(
             text, stream.types, n_rows=n_rows, unroll_steps=1, rank=n_rows > 1, n_ranks=2
@@ -192,6 +193,7 @@ def test_batches_move_to_a_device():
     (batch,) = Batches(text, text.stream.types, n_rows=2, unroll_steps=9)
     assert batch.to(torch.device("cpu")) is batch
     moved = batch.to(torch.device("meta"))
-    tensors = [*moved.characters, *(getattr(moved.forward, n) for n in ("words", "targets"))]
+    characters = (group.characters for group in moved.tokens)
+    tensors = [*characters, *(getattr(moved.forward, n) for n in ("words", "targets"))]
     assert {tensor.device.type for tensor in tensors} == {"meta"}
     assert moved.batch_sizes == batch.batch_sizes

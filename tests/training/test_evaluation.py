@@ -57,7 +57,7 @@ def test_pitfall_11_a_text_smaller_than_the_batch(model, encode, vocabulary, bat
 def test_a_text_with_words_of_another_vocabulary(model, vocabulary):
     """Every word is unknown: still counted, and predicted as <UNK>."""
     stream = WordStream.from_sentences([["Zyzzyva", "Qwyx"]])
-    found = evaluate(model, EncodedText(stream, vocabulary, model.bilm.config))
+    found = evaluate(model, EncodedText(stream, vocabulary, model.bilm.token_layer.reader))
     assert found["unknown_rate"] == 1 and found["n_predictions"] == 3
 
 

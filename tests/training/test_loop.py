@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from spacy_elmo import BiLM
+from spacy_elmo.bilm.token_reader import TokenReader
 from spacy_elmo.training import (
     EncodedText,
     TrainingConfig,
@@ -124,7 +125,8 @@ def test_the_models_saved_are_those_of_the_log(tmp_path):
     sentences = list(TrainingConfig.from_dict(config).dev)
     for name, line in (("model-best", best), ("model-last", log[-1])):
         model, vocabulary = load_language_model(tmp_path / "out" / name)
-        text = EncodedText(WordStream.from_sentences(sentences), vocabulary, model.bilm.config)
+        stream = WordStream.from_sentences(sentences)
+        text = EncodedText(stream, vocabulary, model.bilm.token_layer.reader)
         scores = evaluate(model, text)
         assert scores["forward"] == pytest.approx(line["forward_perplexity"], rel=1e-5)
         assert scores["backward"] == pytest.approx(line["backward_perplexity"], rel=1e-5)
@@ -140,7 +142,8 @@ def test_the_loss_of_the_log_is_the_mean_over_predictions(tmp_path):
     train(config, tmp_path / "out", reporter=recorder)
     resolved = TrainingConfig.from_dict(config)
     stream = WordStream.from_sentences(resolved.train)
-    text = EncodedText(stream, Vocabulary.from_counts(stream.count_words()), resolved.bilm)
+    vocabulary = Vocabulary.from_counts(stream.count_words())
+    text = EncodedText(stream, vocabulary, TokenReader(resolved.bilm))
     windows = Windows(text, resolved.training, World(0, 1, torch.device("cpu")))
     sizes = [
         sum(batch.n_predictions for batch in windows.of_step(step))

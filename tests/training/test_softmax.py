@@ -237,6 +237,7 @@ import torch
 torch.set_num_threads(1)
 from spacy_elmo.bilm import BiLM, BiLMConfig
 from spacy_elmo.bilm.softmax import build_sampled_softmax_v1
+from spacy_elmo.bilm.token_reader import TokenReader
 from spacy_elmo.training import EncodedText, LanguageModel, Vocabulary, WordStream, evaluate
 from spacy_elmo.training.batches import Batches
 
@@ -249,7 +250,7 @@ config = BiLMConfig.from_dict(
 words = [f"w{n}" for n in range(200_000)]
 stream = WordStream.from_sentences([words[n : n + 10] for n in range(0, 1000, 10)])
 vocabulary = Vocabulary.from_counts(dict.fromkeys(words, 1))
-text = EncodedText(stream, vocabulary, config)
+text = EncodedText(stream, vocabulary, TokenReader(config))
 head = build_sampled_softmax_v1(n_samples=100)(16, text.count_targets(len(vocabulary)))
 model = LanguageModel(BiLM(config), head)
 optimizer = torch.optim.AdamW(model.parameters())

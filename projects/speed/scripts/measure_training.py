@@ -71,7 +71,7 @@ class Case:
         self.products = list_products(config.bilm, batch, n_samples)
         self.alone = ProductsAlone(self.products, PRECISIONS[self.precision], world.device)
         self.n_positions = sum(batch.batch_sizes)
-        self.n_distinct_words = sum(len(group) for group in batch.characters)
+        self.n_distinct_words = sum(group.n_words for group in batch.tokens)
         self.n_steps = 0
         self.step_seconds: List[float] = []
         #: Seconds of one of each product, a list a round.

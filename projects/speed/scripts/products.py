@@ -38,9 +38,10 @@ def list_products(config: BiLMConfig, batch: Batch, n_samples: int) -> List[Prod
     """
     n_rows, n_steps = batch.batch_sizes[0], len(batch.batch_sizes)
     n_positions = n_rows * n_steps
-    n_words = sum(len(group) for group in batch.characters)
+    n_words = sum(group.n_words for group in batch.tokens)
     widths = [width for width, _ in config.filters]
-    n_windows = sum(len(group) * (group.shape[1] - min(widths) + 1) for group in batch.characters)
+    characters = [group.characters for group in batch.tokens if group.characters is not None]
+    n_windows = sum(len(ids) * (ids.shape[1] - min(widths) + 1) for ids in characters)
     window = max(widths) * config.char_embedding_dim
     filters, output, cell = config.n_filters, config.projection_dim, config.cell_size
 
