@@ -14,8 +14,8 @@ from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats3d
 
-from .elmo import embed_docs, settings_of
-from .types import ElmoModelT, LayersT, ListenerModelT
+from .elmo import begin_training_pass, embed_docs, settings_of
+from .types import ConstantLayers, ElmoModelT, LayersT, ListenerModelT
 
 BackpropT = Callable[[LayersT], Any]
 
@@ -126,7 +126,10 @@ def forward(model: ListenerModelT, docs: List[Doc], is_train: bool) -> Tuple[Lay
                 "its gradients cannot reach the biLM. Update both with the same batch, or set "
                 f"[components.{state.linked_name}] frozen = true."
             )
-    return _check_width(model, state, _read_or_compute(model, state, docs)), _no_backprop
+    if is_train and state.upstream is not None:
+        begin_training_pass(state.upstream.model)
+    layers = ConstantLayers(_read_or_compute(model, state, docs))
+    return _check_width(model, state, layers), _no_backprop
 
 
 def _read_or_compute(model: ListenerModelT, state: ListenerState, docs: List[Doc]) -> LayersT:
