@@ -114,14 +114,15 @@ def embed_docs(
     return outputs
 
 
-def begin_training_pass(model: ElmoModelT) -> None:
-    """Tell a model that something trains on its layers, so that they are worth keeping.
+def keep_annotated(model: ElmoModelT) -> None:
+    """Tell a model that components train on layers that it predicts, so that they are worth
+    keeping.
 
     model (Model): The elmo model.
     """
     store = settings_of(model).layer_store
     if store is not None:
-        store.begin_training_pass()
+        store.begin_training_pass(is_annotated=True)
 
 
 def _layers_to_train_on(model: ElmoModelT, docs: Sequence[Doc]) -> LayersT:

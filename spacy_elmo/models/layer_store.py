@@ -140,7 +140,7 @@ class LayerStore:
         self._chunk: NDArray[numpy.uint8] = numpy.empty(0, dtype=numpy.uint8)
         self._chunk_used = 0
         self._chunk_bytes = 0
-        self._trained = False
+        self._is_annotated = False
         self._warned = False
         self._broken = False
 
@@ -157,9 +157,10 @@ class LayerStore:
         """Is it in use? After a fork, the child's copy is not."""
         return self._process is not None and self._process == os.getpid()
 
-    def begin_training_pass(self) -> None:
-        """Open the store, if it is closed, and expect training to go on.
+    def begin_training_pass(self, is_annotated: bool = False) -> None:
+        """Open the store, if it is closed.
 
+        is_annotated (bool): The layers were predicted before, by an annotating component.
         RAISES (ValueError): There is no place for its file.
         """
         if not self.is_open:
@@ -168,7 +169,7 @@ class LayerStore:
             self._clear()
             self._space = self.make_space()
             self._process = os.getpid()
-        self._trained = True
+        self._is_annotated = is_annotated
 
     def close(self) -> None:
         """Give back memory and file; the next training pass starts anew."""
@@ -184,16 +185,16 @@ class LayerStore:
             return
         if self._entries:
             with self._lock:
-                trained = self._trained
+                is_annotated = self._is_annotated
                 self._clear()
-                self._space, self._trained = self.make_space(), trained
+                self._space, self._is_annotated = self.make_space(), is_annotated
         self._origin = origin
 
     def begin_prediction(self) -> bool:
-        """RETURNS (bool): This prediction is part of training: it is the first one since the last
-        training pass, as that of an annotating component is."""
-        trained, self._trained = self._trained, False
-        return trained
+        """RETURNS (bool): The prediction is for training: the first one since a training pass on
+        what an annotating component predicted."""
+        is_annotated, self._is_annotated = self._is_annotated, False
+        return is_annotated
 
     def get(self, key: bytes) -> Optional[NDArray]:
         """Layers as they are kept, in the store's dtype, not to be written to."""
@@ -237,7 +238,8 @@ class LayerStore:
             assert self._space is not None
             unit = self._space.granularity
             size = -(-max(n_bytes, CHUNK_BYTES) // unit) * unit
-            size = min(size, room // unit * unit)
+            # Further segments of this size need room for their keys as well.
+            size = min(size, room * n_bytes // (n_bytes + ENTRY_BYTES) // unit * unit)
             if size < n_bytes:
                 return self._refuse(f"has reached its limit, max_bytes = {self.max_bytes:,}")
             try:
@@ -267,13 +269,17 @@ class LayerStore:
             )
 
 
-def key_of(words: NDArray[numpy.uint64]) -> bytes:
+def key_of(words: NDArray[numpy.uint64], is_training: bool) -> bytes:
     """The key of a segment, the same in every Doc and process.
 
     words (numpy.ndarray): spaCy's 64-bit hashes of the words.
+    is_training (bool): The layers are for training. Layers differ by rounding with what else the
+        biLM read at the time, and a pipeline is to predict the same after it was loaded as before
+        it was saved. So predictions do not read what training kept.
     RETURNS (bytes): A digest of 128 bits, which never collides in practice.
     """
-    return blake2b(words.tobytes(), digest_size=16).digest()
+    purpose = b"training" if is_training else b"prediction"
+    return blake2b(words.tobytes(), digest_size=16, person=purpose).digest()
 
 
 def build_memory_store_v1(*, max_bytes: int = 1 << 30, dtype: DTypeT = "float32") -> LayerStore:

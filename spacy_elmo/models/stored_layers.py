@@ -36,7 +36,7 @@ def read_or_compute(
         store cannot be written to.
     """
     store.expect(Origin.of(bilm, initial_state))
-    keys = [key_of(segment.word_hashes) for segment in segments]
+    keys = [key_of(segment.word_hashes, is_training) for segment in segments]
     found: Dict[bytes, NDArray[numpy.float32]] = {}
     missing: Dict[bytes, Segment] = {}
     for key, segment in zip(keys, segments):
