@@ -14,7 +14,7 @@ from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
-from typing import Any, Callable, Dict, List, Literal, Optional, Protocol, Set, Tuple, Union
+from typing import Any, Callable, Dict, Literal, Optional, Protocol, Set, Tuple, Union
 
 import numpy
 from numpy.typing import NDArray
@@ -260,10 +260,9 @@ class LayerStore:
             self._warned = True
             warnings.warn(
                 f"The layer store {what}. It holds the layers of {len(self._entries):,} segments "
-                f"({self.n_bytes / 1e6:,.1f} MB); those of others are computed each time, which is "
-                "slower and changes no result. Settings of [components.elmo.model.layer_store]: "
-                'max_bytes, dtype = "float16", or @misc = "spacy-elmo.DiskStore.v1" with the folder '
-                "of a disk that has room.",
+                f"({self.n_bytes / 1e6:,.1f} MB); those of others are computed in every epoch. To "
+                "hold more, see [components.elmo.model.layer_store]: a larger max_bytes, dtype = "
+                '"float16", or @misc = "spacy-elmo.DiskStore.v1" with a folder that has room.',
                 UserWarning,
                 stacklevel=2,
             )

@@ -13,7 +13,7 @@ from .layer_store import LayerStore, key_of
 from .segments import Segment
 
 #: Numbers of each tensor that are compared, to tell whether it changed.
-N_COMPARED = 1024
+N_COMPARED = 64
 
 
 def read_or_compute(
