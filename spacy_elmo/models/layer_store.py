@@ -241,21 +241,24 @@ class LayerStore:
             # Further segments of this size need room for their keys as well.
             size = min(size, room * n_bytes // (n_bytes + ENTRY_BYTES) // unit * unit)
             if size < n_bytes:
-                return self._refuse(f"has reached its limit, max_bytes = {self.max_bytes:,}")
+                self._warn_once(f"has reached its limit, max_bytes = {self.max_bytes:,}")
+                return None
             try:
                 self._chunk = self._space.allocate(size)
             except (OSError, MemoryError) as error:
                 self._broken = True
-                return self._refuse(f"cannot grow in {self._space.name} ({error})")
+                self._warn_once(f"cannot grow in {self._space.name} ({error})")
+                return None
             self._chunk_used = 0
             self._chunk_bytes += size
         elif room < 0:
-            return self._refuse(f"has reached its limit, max_bytes = {self.max_bytes:,}")
+            self._warn_once(f"has reached its limit, max_bytes = {self.max_bytes:,}")
+            return None
         place = self._chunk[self._chunk_used : self._chunk_used + n_bytes]
         self._chunk_used += n_bytes
         return place
 
-    def _refuse(self, what: str) -> None:
+    def _warn_once(self, what: str) -> None:
         if not self._warned:
             self._warned = True
             warnings.warn(

@@ -1,11 +1,10 @@
 """How a Doc is cut into segments, the pieces that the biLM reads between ``<S>`` and ``</S>``."""
 
 from functools import partial
-from typing import List, NamedTuple, Sequence, Union
+from typing import List, NamedTuple, Sequence, Union, cast
 
 import numpy
 from numpy.typing import NDArray
-from spacy.attrs import IS_SPACE, ORTH
 from spacy.tokens import Doc, Span
 
 from .types import SegmenterT
@@ -72,7 +71,8 @@ def find_segments(segments: SegmenterT, docs: Sequence[Doc]) -> List[Segment]:
             "docs; expected one list a doc. Change the 'segments' setting of the elmo model."
         )
     for number, (doc, spans) in enumerate(zip(docs, spans_of_docs)):
-        table = doc.to_array([ORTH, IS_SPACE])
+        # spaCy's stubs call these numbers floats.
+        table = cast(NDArray[numpy.uint64], doc.to_array(["ORTH", "IS_SPACE"]))
         hashes, is_space = table[:, 0], table[:, 1].astype(bool)
         has_space = bool(is_space.any())
         end = 0

@@ -154,7 +154,7 @@ class Case:
 
 def iter_batches(docs: List[Doc], n_epochs: int) -> Iterator[List[List[int]]]:
     """The numbers of the Docs in each batch of each epoch, by spaCy's default batcher."""
-    size = compounding(100, 1000, 1.001)
+    size: Any = compounding(100, 1000, 1.001)
     order = list(range(len(docs)))
     shuffle = random.Random(0).shuffle
     for _ in range(n_epochs):
