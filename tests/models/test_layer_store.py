@@ -8,6 +8,7 @@ import time
 import traceback
 import tracemalloc
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy
 import pytest
@@ -141,6 +142,18 @@ def test_other_weights_empty_it(make_store):
     assert numpy.array_equal(store.get(make_key(0)), make_layers(1))
     # What was handed out before stays what it was.
     assert numpy.array_equal(handed_out, make_layers(0))
+
+
+def test_threads_share_it(make_store):
+    store = make_store()
+
+    def add_and_read(number):
+        store.add(make_key(number), make_layers(number), is_training=True)
+        return numpy.array_equal(store.get(make_key(number)), make_layers(number))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(add_and_read, [*range(300), *range(300)]))
+    assert len(store) == 300
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])

@@ -14,7 +14,7 @@ from spacy_elmo import BiLM
 from spacy_elmo.models.elmo import settings_of
 
 from ..conftest import random_bilm
-from .conftest import LISTENER, TRAIN_DATA, bilm_of, make_examples
+from .conftest import TRAIN_DATA, bilm_of, make_examples
 
 MEMORY = {"@misc": "spacy-elmo.MemoryStore.v1"}
 #: Beside the training data, in every epoch.
@@ -304,12 +304,12 @@ def test_beyond_the_limit_layers_are_computed(make_nlp, words_read):
     epoch(nlp, optimizers[0])
     assert 0 < count(words_read) < N_WORDS
     epoch(full, optimizers[1])
-    tagger, other = nlp.get_pipe("tagger").model, full.get_pipe("tagger").model
-    for left, right in zip(tagger.predict([nlp(TRAIN_DATA[0][0])]), other.predict([full("x y")])):
-        assert left.shape[1] == right.shape[1]
+    softmax, other = (p.get_pipe("tagger").model.get_ref("softmax") for p in (nlp, full))
     for name in ("W", "b"):
-        left, right = (model.get_ref("softmax").get_param(name) for model in (tagger, other))
-        numpy.testing.assert_allclose(left, right, atol=1e-4)
+        assert softmax.get_param(name).any()
+        numpy.testing.assert_allclose(
+            softmax.get_param(name), other.get_param(name), rtol=1e-3, atol=1e-4
+        )
 
 
 def test_configs_show_its_settings(make_nlp):
@@ -324,7 +324,6 @@ def test_configs_show_its_settings(make_nlp):
 
 def test_pipelines_of_one_process_do_not_share(make_nlp):
     left, right = make_nlp("tagger"), make_nlp("tagger", model={"initial_state": "zero"})
-    assert LISTENER["upstream"] == "elmo"
     for nlp in (left, right):
         epoch(nlp, start(nlp))
     doc = left.make_doc(TRAIN_DATA[0][0])
