@@ -10,6 +10,7 @@ from ..bilm import BATCH_TOKENS, InitialState
 from ..bilm.bilm import INITIAL_STATES
 from .elmo import ElmoSettings, build_elmo, settings_of
 from .encoder import SourceT, build_encoder, lazy_bilm
+from .layer_store import LayerStore
 from .listener import build_listener
 from .scalar_mix import build_scalar_mix_v1
 from .segments import build_sentences_v1
@@ -23,6 +24,7 @@ def build_elmo_v1(
     segments: Optional[SegmenterT] = None,
     initial_state: InitialState = "warm",
     batch_tokens: int = BATCH_TOKENS,
+    layer_store: Optional[LayerStore] = None,
 ) -> ElmoModelT:
     """Registered as ``spacy-elmo.Elmo.v1``: the model of the ``elmo`` component, Docs to layers.
 
@@ -38,6 +40,9 @@ def build_elmo_v1(
         ``BiLM.embed``.
     batch_tokens (int): Positions (tokens and sentence marks) that run in one sub-batch. It bounds
         memory and changes no result.
+    layer_store (Optional[LayerStore]): Keeps the layers of a frozen biLM while components train
+        on them, ``spacy-elmo.MemoryStore.v1`` or ``spacy-elmo.DiskStore.v1``. None: they are
+        computed in every epoch.
     RETURNS (Model[List[Doc], List[Floats3d]]): Layers, (n_layers + 1, n_tokens, width) a Doc.
     RAISES (ValueError): A value is out of its range.
     """
@@ -50,7 +55,9 @@ def build_elmo_v1(
         raise ValueError(
             f"[components.elmo.model] batch_tokens is {batch_tokens}; expected 1 or more."
         )
-    settings = ElmoSettings(segments or build_sentences_v1(), initial_state, batch_tokens)
+    settings = ElmoSettings(
+        segments or build_sentences_v1(), initial_state, batch_tokens, layer_store=layer_store
+    )
     return build_elmo(build_encoder(source, width), settings)
 
 

@@ -10,8 +10,10 @@ from thinc.types import Floats3d
 
 from ..bilm import BiLM, InitialState
 from .encoder import EncoderModelT, lazy_bilm
-from .segments import words_of_segments
-from .types import ElmoModelT, SegmenterT
+from .layer_store import LayerStore
+from .segments import find_segments
+from .stored_layers import read_or_compute
+from .types import ConstantLayers, ElmoModelT, LayersT, SegmenterT
 
 
 @dataclass
@@ -23,12 +25,14 @@ class ElmoSettings:
     :param initial_state: what the LSTMs remember before a segment.
     :param batch_tokens: positions that run in one sub-batch.
     :param frozen: the biLM gives layers, takes no gradient and stays bit-equal.
+    :param layer_store: keeps layers while components train on a frozen biLM.
     """
 
     segments: SegmenterT
     initial_state: InitialState
     batch_tokens: int
     frozen: bool = True
+    layer_store: Optional[LayerStore] = None
 
     def replace_listener_cfg(
         self, elmo_cfg: Dict[str, Any], listener_cfg: Dict[str, Any]
@@ -91,19 +95,73 @@ def embed_docs(
         (n_layers + 1, n_tokens, width), or (n_tokens, width) with weights. Whitespace tokens have
         zeros.
     """
-    bilm = bilm_of(model)
     settings = settings_of(model)
+    store = settings.layer_store
+    if store is not None and store.is_open and layer_weights is None:
+        return _with_store(model, store, docs, store.begin_prediction(), may_share=False)
+    bilm = bilm_of(model)
     n_layers = () if layer_weights is not None else (bilm.config.mixture_size,)
     outputs: List[Any] = [model.ops.alloc((*n_layers, len(doc), bilm.width)) for doc in docs]
-    words, places = words_of_segments(settings.segments, docs)
-    for segment, array in bilm.iter_embed(
-        words,
+    segments = find_segments(settings.segments, docs)
+    for number, array in bilm.iter_embed(
+        [segment.words for segment in segments],
         initial_state=settings.initial_state,
         batch_tokens=settings.batch_tokens,
         layer_weights=layer_weights,
     ):
-        number, rows = places[segment]
-        outputs[number][..., rows, :] = model.ops.xp.asarray(array)
+        segment = segments[number]
+        outputs[segment.number][..., segment.rows, :] = model.ops.xp.asarray(array)
+    return outputs
+
+
+def keep_annotated(model: ElmoModelT) -> None:
+    """Tell a model that components train on layers that it predicts, so that they are worth
+    keeping.
+
+    model (Model): The elmo model.
+    """
+    store = settings_of(model).layer_store
+    if store is not None:
+        store.begin_training_pass(is_annotated=True)
+
+
+def _layers_to_train_on(model: ElmoModelT, docs: Sequence[Doc]) -> LayersT:
+    """Layers of Docs without gradients, which must not be written to."""
+    store = settings_of(model).layer_store
+    if store is None:
+        return ConstantLayers(embed_docs(model, docs))
+    store.begin_training_pass()
+    return ConstantLayers(_with_store(model, store, docs, is_training=True, may_share=True))
+
+
+def _with_store(
+    model: ElmoModelT, store: LayerStore, docs: Sequence[Doc], is_training: bool, may_share: bool
+) -> List[Any]:
+    """Layers of Docs, in arrays of their own unless they may share the store's."""
+    bilm, settings = bilm_of(model), settings_of(model)
+    segments = find_segments(settings.segments, docs)
+    arrays = read_or_compute(
+        store,
+        bilm,
+        segments,
+        initial_state=settings.initial_state,
+        batch_tokens=settings.batch_tokens,
+        is_training=is_training,
+    )
+    xp = model.ops.xp
+    shape = (bilm.config.n_layers + 1, bilm.width)
+    outputs: List[Any] = [None] * len(docs)
+    for segment, array in zip(segments, arrays):
+        n_tokens = len(segment.doc)
+        if may_share and segment.rows == slice(0, n_tokens):
+            outputs[segment.number] = xp.asarray(array)
+            continue
+        if outputs[segment.number] is None:
+            outputs[segment.number] = model.ops.alloc3f(shape[0], n_tokens, shape[1])
+        outputs[segment.number][:, segment.rows] = xp.asarray(array)
+    for number, (doc, output) in enumerate(zip(docs, outputs)):
+        if output is None:
+            outputs[number] = model.ops.alloc3f(shape[0], len(doc), shape[1])
     return outputs
 
 
@@ -121,21 +179,24 @@ def forward(
         # A gradient of zeros, left from a time before freezing, would still let the optimizer's
         # weight decay move the weights. No gradient cannot.
         bilm_of(model).zero_grad(set_to_none=True)
-        return embed_docs(model, docs), _no_backprop
+        return _layers_to_train_on(model, docs), _no_backprop
+    if settings.layer_store is not None:
+        settings.layer_store.close()
     bilm = bilm_of(model)
     outputs = [model.ops.alloc3f(bilm.config.mixture_size, len(doc), bilm.width) for doc in docs]
-    words, places = words_of_segments(settings.segments, docs)
-    if not words:
+    segments = find_segments(settings.segments, docs)
+    if not segments:
         return outputs, _no_backprop
+    words = [segment.words for segment in segments]
     layers, backprop_encoder = model.layers[0](
         (words, settings.initial_state, settings.batch_tokens), is_train
     )
-    for array, (number, rows) in zip(layers, places):
-        outputs[number][:, rows] = array
+    for array, segment in zip(layers, segments):
+        outputs[segment.number][:, segment.rows] = array
 
     def backprop(d_outputs: List[Floats3d]) -> List:
         return backprop_encoder(
-            [model.ops.as_contig(d_outputs[number][:, rows]) for number, rows in places]
+            [model.ops.as_contig(d_outputs[s.number][:, s.rows]) for s in segments]
         )
 
     return outputs, backprop

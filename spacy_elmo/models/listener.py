@@ -8,14 +8,14 @@ whatever is frozen, disabled, rehearsed or retokenized.
 
 import warnings
 import zlib
-from typing import Any, Callable, Iterable, List, Optional, Protocol, Sequence, Tuple
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Protocol, Sequence, Tuple
 
 from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats3d
 
-from .elmo import embed_docs, settings_of
-from .types import ElmoModelT, LayersT, ListenerModelT
+from .elmo import embed_docs, keep_annotated, settings_of
+from .types import ConstantLayers, ElmoModelT, LayersT, ListenerModelT
 
 BackpropT = Callable[[LayersT], Any]
 
@@ -126,7 +126,10 @@ def forward(model: ListenerModelT, docs: List[Doc], is_train: bool) -> Tuple[Lay
                 "its gradients cannot reach the biLM. Update both with the same batch, or set "
                 f"[components.{state.linked_name}] frozen = true."
             )
-    return _check_width(model, state, _read_or_compute(model, state, docs)), _no_backprop
+    layers = ConstantLayers(_read_or_compute(model, state, docs))
+    if is_train and state.upstream is not None:
+        keep_annotated(state.upstream.model)
+    return _check_width(model, state, layers), _no_backprop
 
 
 def _read_or_compute(model: ListenerModelT, state: ListenerState, docs: List[Doc]) -> LayersT:
@@ -138,7 +141,9 @@ def _read_or_compute(model: ListenerModelT, state: ListenerState, docs: List[Doc
             "component of that name stands before it and is enabled, and its Docs hold no layers. "
             "Add or enable the elmo component, before this one, or correct 'upstream'."
         )
-    computed = iter(embed_docs(state.upstream.model, missing)) if state.upstream else iter(())
+    computed: Iterator[Floats3d] = iter(())
+    if missing and state.upstream is not None:
+        computed = iter(embed_docs(state.upstream.model, missing))
     outputs: LayersT = []
     for doc, layers in zip(docs, stored):
         if not len(doc):

@@ -1,6 +1,7 @@
 """The scalar mix: one vector a token from the biLM's layers (Peters et al. 2018, equation 1)."""
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import numpy
@@ -8,7 +9,7 @@ from spacy.pipeline import TrainablePipe
 from thinc.api import Model, get_array_module
 from thinc.types import Floats2d, Floats3d
 
-from .types import LayerWeightsT, ScalarMixModelT
+from .types import ConstantLayers, LayerWeightsT, ScalarMixModelT
 
 LAYER_NORM_EPSILON = 1e-6
 
@@ -145,11 +146,15 @@ def forward(
     if not any(lengths):
         return [ops.alloc2f(0, doc.shape[2]) for doc in X], _zeros_like(X)
     xp = ops.xp
+    n_layers, _, width = next(doc.shape for doc in X if doc.shape[1])
     # A Doc without tokens says nothing about the number of layers. [layer, token, width]
-    layers: Any = xp.concatenate([doc for doc in X if doc.shape[1]], axis=1)
-    n_layers = layers.shape[0]
+    parts: List[Any] = [doc if doc.shape[1] else ops.alloc3f(n_layers, 0, width) for doc in X]
+    if xp is not numpy:
+        # Copying the layers costs less than a call a Doc on a GPU, and more on a CPU.
+        parts = [xp.concatenate(parts, axis=1)]
+    backprop_norms: List[Callable[[Any], Any]] = []
     if settings.layer_norm:
-        layers, backprop_norm = _layer_norm(xp, layers)
+        parts, backprop_norms = map(list, zip(*(_layer_norm(xp, part) for part in parts)))
     if settings.is_learned:
         scalars, gamma = _learned(model)
         if len(scalars) != n_layers:
@@ -160,35 +165,46 @@ def forward(
         weights = _softmax(scalars)
     else:
         weights, gamma = ops.asarray1f(fixed_weights(settings.layer_weights, n_layers)), 1.0
-    mixed: Any = xp.tensordot(gamma * weights, layers, axes=(0, 0))
-    mask = ops.get_dropout_mask(mixed.shape, settings.dropout) if is_train else None
-    if mask is not None:
-        mixed = mixed * mask
+    mixed: Any = xp.empty((sum(lengths), width), dtype=parts[0].dtype)
+    rows = _slices([part.shape[1] for part in parts])
+    scaled = (gamma * weights).astype(mixed.dtype)
+    for part, where in zip(parts, rows):
+        xp.dot(scaled, part.reshape(n_layers, -1), out=mixed[where].reshape(-1))
+    mask: Any = None
+    if is_train and settings.dropout:
+        mask = ops.get_dropout_mask(mixed.shape, settings.dropout)
+        mixed *= mask
 
     def backprop(d_mixed_docs: List[Floats2d]) -> List[Floats3d]:
         d_mixed: Any = xp.concatenate(d_mixed_docs)
         if mask is not None:
-            d_mixed = d_mixed * mask
+            d_mixed *= mask
         if settings.is_learned:
             # [n_layers]: how well each layer goes along with the gradient
-            along = layers.reshape(n_layers, -1) @ d_mixed.reshape(-1)
+            along = ops.alloc1f(n_layers)
+            for part, where in zip(parts, rows):
+                along += part.reshape(n_layers, -1) @ d_mixed[where].reshape(-1)
             d_weights = gamma * along
             d_scalars = weights * (d_weights - (weights * d_weights).sum())
             d_scalars += 2 * settings.l2 * scalars
             factor = settings.learn_rate_factor
             model.inc_grad("scalar_parameters", factor * d_scalars)
             model.inc_grad("gamma_offset", factor * (weights * along).sum().reshape(1))
-        d_layers: Any = (gamma * weights)[:, None, None] * d_mixed
+        if isinstance(X, ConstantLayers):
+            return ConstantLayers()
+        d_parts = [scaled[:, None, None] * d_mixed[where] for where in rows]
         if settings.layer_norm:
-            d_layers = backprop_norm(d_layers)
-        return _split(d_layers, lengths, axis=1)
+            d_parts = [norm(d_part) for norm, d_part in zip(backprop_norms, d_parts)]
+        if len(d_parts) == len(X):
+            return d_parts
+        return [d_parts[0][:, where] for where in _slices(lengths)]
 
-    return _split(mixed, lengths, axis=0), backprop
+    return [mixed[where] for where in _slices(lengths)], backprop
 
 
-def _split(array: Any, lengths: List[int], axis: int) -> List[Any]:
-    xp = get_array_module(array)
-    return xp.split(array, numpy.cumsum(lengths)[:-1].tolist(), axis=axis)
+def _slices(lengths: List[int]) -> List[slice]:
+    ends = [0, *accumulate(lengths)]
+    return [slice(*pair) for pair in zip(ends, ends[1:])]
 
 
 def _learned(model: ScalarMixModelT) -> Tuple[Any, Any]:

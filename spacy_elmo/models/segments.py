@@ -1,8 +1,10 @@
 """How a Doc is cut into segments, the pieces that the biLM reads between ``<S>`` and ``</S>``."""
 
 from functools import partial
-from typing import List, Sequence, Tuple
+from typing import List, NamedTuple, Sequence, Union, cast
 
+import numpy
+from numpy.typing import NDArray
 from spacy.tokens import Doc, Span
 
 from .types import SegmenterT
@@ -31,20 +33,37 @@ def build_windows_v1(*, window: int = WINDOW) -> SegmenterT:
     return partial(_segment, window=_validate_window(window), use_sentences=False)
 
 
-def words_of_segments(
-    segments: SegmenterT, docs: Sequence[Doc]
-) -> Tuple[List[List[str]], List[Tuple[int, List[int]]]]:
-    """The words that the biLM reads, and where their rows belong. Whitespace tokens are left out:
-    biLMs are trained on words, and a run of newlines would come between a word and its context.
+class Segment(NamedTuple):
+    """What the biLM reads in one go.
+
+    number (int): Number of the Doc.
+    doc (Doc): The Doc.
+    rows (Union[slice, List[int]]): Numbers of its tokens; a slice where no whitespace is between.
+    word_hashes (numpy.ndarray): spaCy's hashes of the words.
+    """
+
+    number: int
+    doc: Doc
+    rows: Union[slice, List[int]]
+    word_hashes: NDArray[numpy.uint64]
+
+    @property
+    def words(self) -> List[str]:
+        """RETURNS (List[str]): The words."""
+        strings = self.doc.vocab.strings
+        return [strings[word] for word in self.word_hashes.tolist()]
+
+
+def find_segments(segments: SegmenterT, docs: Sequence[Doc]) -> List[Segment]:
+    """What the biLM reads, and where the rows belong. Whitespace tokens are left out: biLMs are
+    trained on words, and a run of newlines would come between a word and its context.
 
     segments (SegmenterT): The segmenter.
     docs (Sequence[Doc]): The Docs to cut.
-    RETURNS (Tuple): A list of words a segment, and as many pairs of Doc number and token numbers.
-        Segments without a word are left out.
+    RETURNS (List[Segment]): The segments in order. Those without a word are left out.
     RAISES (ValueError): The segmenter did not give each token of a Doc once and in order.
     """
-    words: List[List[str]] = []
-    places: List[Tuple[int, List[int]]] = []
+    found: List[Segment] = []
     spans_of_docs = segments(docs)
     if len(spans_of_docs) != len(docs):
         raise ValueError(
@@ -52,22 +71,30 @@ def words_of_segments(
             "docs; expected one list a doc. Change the 'segments' setting of the elmo model."
         )
     for number, (doc, spans) in enumerate(zip(docs, spans_of_docs)):
+        # spaCy's stubs call these numbers floats.
+        table = cast(NDArray[numpy.uint64], doc.to_array(["ORTH", "IS_SPACE"]))
+        hashes, is_space = table[:, 0], table[:, 1].astype(bool)
+        has_space = bool(is_space.any())
         end = 0
         for span in spans:
-            if span.start != end or span.end > len(doc):
+            start = span.start
+            if start != end or span.end > len(doc):
                 break
             end = span.end
-            tokens = [token for token in span if not token.is_space]
-            if tokens:
-                words.append([token.text for token in tokens])
-                places.append((number, [token.i for token in tokens]))
+            if not has_space:
+                if end > start:
+                    found.append(Segment(number, doc, slice(start, end), hashes[start:end]))
+                continue
+            rows = start + numpy.flatnonzero(~is_space[start:end])
+            if len(rows):
+                found.append(Segment(number, doc, rows.tolist(), hashes[rows]))
         if end != len(doc):
             raise ValueError(
                 f"The segments function does not cover doc {number} ({len(doc)} tokens): token "
                 f"{end} is left out or comes twice. Expected spans in order that hold each token "
                 "once. Change the 'segments' setting of the elmo model."
             )
-    return words, places
+    return found
 
 
 def _segment(docs: Sequence[Doc], *, window: int, use_sentences: bool) -> List[List[Span]]:

@@ -12,6 +12,11 @@ SegmenterT = Callable[[Sequence[Doc]], List[List[Span]]]
 #: Layers of one Doc. *Shape:* (n_layers + 1, n_tokens, width)
 LayersT = List[Floats3d]
 
+
+class ConstantLayers(List[Floats3d]):
+    """Layers that take no gradient, so that none needs to be computed, nor are to be written to."""
+
+
 ElmoModelT = Model[List[Doc], List[Floats3d]]
 ListenerModelT = Model[List[Doc], List[Floats3d]]
 ScalarMixModelT = Model[List[Floats3d], List[Floats2d]]

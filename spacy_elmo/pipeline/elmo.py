@@ -14,6 +14,7 @@ from thinc.api import Config, Model, Optimizer, set_dropout_rate
 
 from ..models.elmo import bilm_of, embed_docs, settings_of
 from ..models.encoder import SourceT, lazy_bilm
+from ..models.layer_store import LayerStore
 from ..models.listener import layers_extension, receive, state_of, store_layers
 from ..models.scalar_mix import fixed_weights
 from ..models.types import ElmoModelT, LayersT, LayerWeightsT
@@ -34,6 +35,9 @@ batch_tokens = 4096
 
 [elmo.model.segments]
 @misc = "spacy-elmo.sentences.v1"
+
+[elmo.model.layer_store]
+@misc = "spacy-elmo.MemoryStore.v1"
 """
 
 
@@ -115,6 +119,11 @@ class Elmo(TrainablePipe):
     @frozen.setter
     def frozen(self, value: bool) -> None:
         settings_of(self.model).frozen = value
+
+    @property
+    def layer_store(self) -> Optional[LayerStore]:
+        """What keeps the layers of a frozen biLM while components train on them."""
+        return settings_of(self.model).layer_store
 
     @property
     def width(self) -> int:
@@ -316,6 +325,9 @@ class Elmo(TrainablePipe):
             write over each other's vectors.
         """
         validate_get_examples(get_examples, "Elmo.initialize")
+        if self.layer_store is not None:
+            # What another training left takes the room of this one's text.
+            self.layer_store.close()
         docs = [example.x for example in islice(get_examples(), 10)]
         if not docs:
             raise ValueError(Errors.E923.format(name=self.name))

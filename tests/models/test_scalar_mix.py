@@ -7,6 +7,7 @@ from spacy import registry
 
 from spacy_elmo.models import layer_weights
 from spacy_elmo.models.scalar_mix import LAYER_NORM_EPSILON, build_scalar_mix_v1
+from spacy_elmo.models.types import ConstantLayers
 
 WIDTH = 6
 LENGTHS = [3, 0, 1, 5]
@@ -54,6 +55,23 @@ def test_forward_and_gradients_equal_torch_autograd(layer_norm, l2, factor):
     d_scalars, d_gamma = mix.get_grad("scalar_parameters"), mix.get_grad("gamma_offset")[0]
     numpy.testing.assert_allclose(d_scalars / factor, scalars.grad.numpy(), atol=1e-4)
     numpy.testing.assert_allclose(d_gamma / factor, gamma.grad.numpy(), atol=1e-4)
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_layers_that_take_no_gradient_get_none_and_the_mix_learns_the_same(layer_norm):
+    X = make_layers()
+    for layers in X:
+        layers.flags.writeable = False
+    found = []
+    for inputs in (X, ConstantLayers(X)):
+        mix = build_scalar_mix_v1(layer_norm=layer_norm)
+        mix.initialize(X)
+        Y, backprop = mix(inputs, is_train=True)
+        d_layers = backprop([y + 1 for y in Y])
+        found.append((Y, mix.get_grad("scalar_parameters"), mix.get_grad("gamma_offset")))
+        assert [d.shape for d in d_layers] == ([x.shape for x in X] if inputs is X else [])
+    for left, right in zip(*found):
+        assert all(numpy.array_equal(a, b) for a, b in zip(left, right))
 
 
 @pytest.mark.parametrize(

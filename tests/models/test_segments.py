@@ -1,5 +1,6 @@
 """Segments hold each token once, in order, within their bound."""
 
+import numpy
 import pytest
 import spacy
 from hypothesis import given, settings
@@ -9,7 +10,7 @@ from spacy.tokens import Doc
 from spacy_elmo.models.segments import (
     build_sentences_v1,
     build_windows_v1,
-    words_of_segments,
+    find_segments,
 )
 
 NLP = spacy.blank("en")
@@ -48,22 +49,22 @@ def test_windows_ignore_sentences():
 
 def test_whitespace_is_no_word_and_takes_no_place_in_a_window():
     doc = make_doc(["I", "am", "\n", "\n", "\n", "Ana", " "])
-    words, places = words_of_segments(build_windows_v1(window=3), [doc])
-    assert words == [["I", "am", "Ana"]]
-    assert places == [(0, [0, 1, 5])]
+    (segment,) = find_segments(build_windows_v1(window=3), [doc])
+    assert segment.words == ["I", "am", "Ana"]
+    assert (segment.number, segment.rows) == (0, [0, 1, 5])
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.sampled_from(["a", "b", "\n", " "]), max_size=30), st.integers(1, 7))
 def test_each_word_comes_once_and_no_window_is_longer_than_it_may_be(tokens, window):
     docs = [make_doc(tokens), make_doc([]), make_doc(["x"])]
-    words, places = words_of_segments(build_windows_v1(window=window), docs)
-    assert all(1 <= len(segment) <= window for segment in words)
+    segments = find_segments(build_windows_v1(window=window), docs)
+    assert all(1 <= len(segment.words) <= window for segment in segments)
     expected = [(n, t.i, t.text) for n, doc in enumerate(docs) for t in doc if not t.is_space]
     found = [
-        (number, row, word)
-        for segment, (number, rows) in zip(words, places)
-        for word, row in zip(segment, rows)
+        (segment.number, row, word)
+        for segment in segments
+        for word, row in zip(segment.words, numpy.arange(len(segment.doc))[segment.rows])
     ]
     assert found == expected
 
@@ -71,11 +72,11 @@ def test_each_word_comes_once_and_no_window_is_longer_than_it_may_be(tokens, win
 def test_a_segmenter_that_loses_or_repeats_tokens_is_an_error():
     doc = make_doc(["a", "b", "c"])
     with pytest.raises(ValueError, match="token 2 is left out or comes twice.*'segments'"):
-        words_of_segments(lambda docs: [[doc[0:2]]], [doc])
+        find_segments(lambda docs: [[doc[0:2]]], [doc])
     with pytest.raises(ValueError, match="token 2 is left out or comes twice"):
-        words_of_segments(lambda docs: [[doc[0:2], doc[1:3]]], [doc])
+        find_segments(lambda docs: [[doc[0:2], doc[1:3]]], [doc])
     with pytest.raises(ValueError, match="1 lists of spans for 2 docs"):
-        words_of_segments(lambda docs: [[doc[:]]], [doc, doc])
+        find_segments(lambda docs: [[doc[:]]], [doc, doc])
 
 
 @pytest.mark.parametrize("build", [build_sentences_v1, build_windows_v1])

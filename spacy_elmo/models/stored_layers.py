@@ -1,0 +1,98 @@
+"""Layers of segments, from the store where they are there, else from the biLM."""
+
+from dataclasses import dataclass
+from typing import Any, Dict, List, Sequence
+
+import numpy
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..bilm import BiLM, InitialState
+from .layer_store import LayerStore, key_of
+from .segments import Segment
+
+#: Numbers of each tensor that are compared, to tell whether it changed.
+N_COMPARED = 64
+
+
+def read_or_compute(
+    store: LayerStore,
+    bilm: BiLM,
+    segments: Sequence[Segment],
+    *,
+    initial_state: InitialState,
+    batch_tokens: int,
+    is_training: bool,
+) -> List[NDArray[numpy.float32]]:
+    """Layers of segments, equal ones computed once.
+
+    store (LayerStore): The open store. It is emptied where its layers are of other weights.
+    bilm (BiLM): The biLM.
+    segments (Sequence[Segment]): The segments.
+    initial_state (str): See ``BiLM.embed``, as ``batch_tokens``.
+    is_training (bool): The layers are for training, so they will be wanted again.
+    RETURNS (List[numpy.ndarray]): (n_layers + 1, n_words, width) a segment. What comes from the
+        store cannot be written to.
+    """
+    store.expect(Origin.of(bilm, initial_state))
+    keys = [key_of(segment.word_hashes, is_training) for segment in segments]
+    found: Dict[bytes, NDArray[numpy.float32]] = {}
+    missing: Dict[bytes, Segment] = {}
+    for key, segment in zip(keys, segments):
+        if key in found or key in missing:
+            continue
+        layers = store.get(key)
+        if layers is None:
+            missing[key] = segment
+        else:
+            found[key] = layers.astype(numpy.float32, copy=False)
+    missing_keys = list(missing)
+    for number, layers in bilm.iter_embed(
+        [segment.words for segment in missing.values()],
+        initial_state=initial_state,
+        batch_tokens=batch_tokens,
+    ):
+        key = missing_keys[number]
+        found[key] = layers
+        store.add(key, layers, is_training)
+    return [found[key] for key in keys]
+
+
+@dataclass(eq=False)
+class Origin:
+    """What the layers of a segment depend on beside its words.
+
+    Versions tell what torch writes in place. thinc's optimizers write to the memory of a weight
+    past torch, and move every number of it, so some of them are compared as well: all of them
+    would take longer than to read the layers.
+
+    :param bilm: the biLM itself, which may be exchanged as a whole.
+    :param initial_state: what the LSTMs remember before a segment.
+    :param places: address and version of each tensor.
+    :param numbers: some numbers of each tensor.
+    """
+
+    bilm: BiLM
+    initial_state: InitialState
+    places: List[Any]
+    numbers: Tensor
+
+    @classmethod
+    def of(cls, bilm: BiLM, initial_state: InitialState) -> "Origin":
+        """The origin of what a biLM computes now."""
+        tensors = [*bilm.parameters(), *bilm.buffers()]
+        # Tensors that were made in inference mode count no versions.
+        places = [(t.data_ptr(), 0 if t.is_inference() else t._version) for t in tensors]
+        flat = [tensor.detach().flatten() for tensor in tensors]
+        numbers = torch.cat([t[:: max(1, len(t) // N_COMPARED)].float() for t in flat])
+        return cls(bilm, initial_state, places, numbers)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Origin)
+            and self.bilm is other.bilm
+            and self.initial_state == other.initial_state
+            and self.places == other.places
+            and torch.equal(self.numbers, other.numbers)
+        )
