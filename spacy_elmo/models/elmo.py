@@ -149,7 +149,7 @@ def _with_store(
         is_training=is_training,
     )
     xp = model.ops.xp
-    shape = (bilm.config.n_layers + 1, bilm.width)
+    shape = (bilm.config.mixture_size, bilm.width)
     outputs: List[Any] = [None] * len(docs)
     for segment, array in zip(segments, arrays):
         n_tokens = len(segment.doc)
