@@ -2,6 +2,7 @@
 
 from os import PathLike
 from typing import (
+    Any,
     Dict,
     Iterable,
     Iterator,
@@ -58,6 +59,9 @@ class BiLM(nn.Module):
         ``config`` has such a table.
     :param code_points: entries of the table of characters, where ``config`` has code points.
     :raises ValueError: a dictionary is missing or does not fit ``config``.
+
+    ``metadata`` holds JSON-serializable facts that travel with the weights: how they score, or the
+    mixes that were learned with them.
     """
 
     def __init__(
@@ -70,6 +74,7 @@ class BiLM(nn.Module):
         super().__init__()
         self.token_layer = TokenLayer(TokenReader(config, words, code_points))
         self.config = config = self.token_layer.reader.config
+        self.metadata: Dict[str, Any] = {}
         self.forward_lstm = LSTMStack(config)
         self.backward_lstm = LSTMStack(config)
         self.encoder_projection = (

@@ -3,7 +3,9 @@
 import typer
 from spacy.cli._util import app
 
+from .convert import convert_cli
 from .evaluate import evaluate_cli
+from .info import info_cli
 from .init_bilm import init_bilm_cli
 from .plot import plot_cli
 from .train import train_cli
@@ -20,5 +22,7 @@ elmo_cli.command(
 )(train_cli)
 elmo_cli.command("evaluate")(evaluate_cli)
 elmo_cli.command("plot")(plot_cli)
+elmo_cli.command("convert")(convert_cli)
+elmo_cli.command("info")(info_cli)
 
 app.add_typer(elmo_cli)

@@ -11,12 +11,23 @@ from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from tempfile import TemporaryDirectory
-from typing import IO, Callable, Collection, Iterator, List, NamedTuple
+from typing import IO, Any, Callable, Collection, Iterator, List, NamedTuple
 
 from .checks import listed
 
 # The largest published biLM has less than 400 MB of weights; bytes.
 MAX_UNPACKED = 4 << 30
+
+# What a tar archive may say of one entry beyond its header, such as a long name; bytes. It is read
+# into memory whole.
+MAX_TAR_RECORD = 1 << 20
+_TAR_RECORDS = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
 
 _ZIP_MAGIC = b"PK"
 _COMPRESSED_MAGICS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00")
@@ -90,8 +101,21 @@ def _open_members(path: Path) -> Iterator[List[Member]]:
         with zipfile.ZipFile(path) as archive:
             yield [_zip_member(archive, info) for info in archive.infolist() if not info.is_dir()]
     else:
-        with tarfile.open(path) as archive:
+        with tarfile.open(path, tarinfo=_BoundedTarInfo) as archive:
             yield [_tar_member(archive, info) for info in archive if not info.isdir()]
+
+
+class _BoundedTarInfo(tarfile.TarInfo):
+    """Stops where a record would take more than :data:`MAX_TAR_RECORD` bytes of memory."""
+
+    @classmethod
+    def frombuf(cls, buf: Any, encoding: str, errors: str) -> "_BoundedTarInfo":
+        info = super().frombuf(buf, encoding, errors)
+        if info.type in _TAR_RECORDS and info.size > MAX_TAR_RECORD:
+            raise tarfile.ReadError(
+                f"a record on an entry has {info.size} bytes; expected {MAX_TAR_RECORD} at most"
+            )
+        return info
 
 
 def _zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
@@ -118,6 +142,11 @@ def _choose(path: Path, members: List[Member], patterns: Collection[str]) -> Lis
         name = str(member.path)
         # A backslash or a drive means a path of its own on Windows.
         windows = PureWindowsPath(name)
+        if "\0" in name:
+            raise ValueError(
+                f"{path}: the name of the archive's entry {name!r} has a null character. Do not "
+                "trust this file."
+            )
         if member.path.is_absolute() or windows.anchor or ".." in windows.parts:
             raise ValueError(
                 f"{path}: the archive's entry {name!r} leads out of the archive; expected paths "

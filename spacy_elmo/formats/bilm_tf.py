@@ -1,7 +1,8 @@
 """The format of bilm-tf and AllenNLP: ``options.json`` and a HDF5 file of weights.
 
 TensorFlow adds 1.0 to the forget gate at run time, which the file does not contain; a biLM read
-from it has ``forget_bias`` 1.0. The file has no place for the warm state: it is not kept.
+from it has ``forget_bias`` 1.0. The file has no place for the warm state: it is not kept. A biLM's
+metadata becomes a field of ``options.json``, whose readers pass over fields they do not know.
 """
 
 import json
@@ -17,13 +18,20 @@ import torch
 from ..bilm import BiLM
 from .atomic import write_together
 from .bilm_tf_datasets import Row, cell_path, dataset_table
-from .bilm_tf_options import config_from_options, options_from_config, require_sayable
+from .bilm_tf_options import (
+    config_from_options,
+    metadata_from_options,
+    options_from_bilm,
+    require_sayable,
+)
 from .checks import check_counts, check_finite, check_names, check_shape, listed, read_json_object
 from .format import Format
 from .state import new_bilm, state_tensors
 
 OPTIONS_FILE = "options.json"
 WEIGHTS_FILE = "weights.hdf5"
+# The name in the archives of the NLPL repository, whose reader takes it before any other.
+NLPL_WEIGHTS_FILE = "model.hdf5"
 OPTIONS_PATTERN = "*options*.json"
 WEIGHTS_PATTERNS = ("*.hdf5", "*.h5")
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -44,7 +52,8 @@ def read(path: Path) -> BiLM:
     :raises ImportError: h5py is not installed.
     """
     options_file, weights_file = find_files(path)
-    config = config_from_options(read_json_object(options_file), options_file)
+    options = read_json_object(options_file)
+    config = config_from_options(options, options_file)
     with _open_hdf5(weights_file, "r") as file:
         stored = _list_datasets(file, weights_file)
         check_counts(weights_file, "dataset", len(stored), config)
@@ -73,6 +82,7 @@ def read(path: Path) -> BiLM:
         parameters = dict(bilm.named_parameters())
         for row in table:
             _fill(parameters, row, stored[row.dataset], weights_file)
+    bilm.metadata = metadata_from_options(options, options_file)
     return bilm
 
 
@@ -84,7 +94,8 @@ def write(bilm: BiLM, path: Path) -> None:
 
     :raises ValueError: the biLM has a part that the format does not know; or the forget gate's
         bias is one that TensorFlow does not add, so that the file would give other vectors; or a
-        weight is NaN or infinite; or the path is a file.
+        weight is NaN or infinite; or the path is a file, or a directory with weights that readers
+        would take in place of these.
     :raises ImportError: h5py is not installed.
     """
     require_sayable(bilm.config)
@@ -93,8 +104,13 @@ def write(bilm: BiLM, path: Path) -> None:
             f"biLM setting 'forget_bias' is {bilm.config.forget_bias}; a bilm-tf file can only "
             f"hold a biLM with {FORGET_BIAS}, which its readers add. Use the native format."
         )
+    if (path / NLPL_WEIGHTS_FILE).exists():
+        raise ValueError(
+            f"{path} holds {NLPL_WEIGHTS_FILE}, which readers take in place of {WEIGHTS_FILE}; "
+            "expected another directory."
+        )
     tensors = state_tensors(bilm, path)
-    options = json.dumps(options_from_config(bilm.config), indent=2) + "\n"
+    options = json.dumps(options_from_bilm(bilm), indent=2, ensure_ascii=False) + "\n"
 
     def write_options(file: Path) -> None:
         file.write_text(options, encoding="utf-8")
@@ -147,6 +163,8 @@ def _choose_weights(directory: Path) -> Path:
         with _open_hdf5(file, "r") as hdf5:
             if "char_embed" in hdf5:
                 with_weights.append(file)
+    if len(with_weights) > 1 and directory / NLPL_WEIGHTS_FILE in with_weights:
+        return directory / NLPL_WEIGHTS_FILE
     if len(with_weights) != 1:
         names = listed(file.name for file in with_weights or files)
         raise ValueError(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import Any, Dict, Mapping, Tuple
 
-from ..bilm import BiLMConfig
+from ..bilm import BiLM, BiLMConfig
 from ..bilm.config import OPTIONAL, SettingError
 from .checks import Source
 
@@ -23,6 +23,9 @@ class Option:
     is_required: bool = True
     default: Any = None
 
+
+# A field of ours, which bilm-tf and AllenNLP pass over.
+METADATA = "metadata"
 
 _DEFAULTS = {field.name: field.default for field in fields(BiLMConfig)}
 
@@ -69,10 +72,21 @@ def config_from_options(options: Mapping[str, Any], source: Source) -> BiLMConfi
         ) from error
 
 
-def options_from_config(config: BiLMConfig) -> Dict[str, Any]:
+def metadata_from_options(options: Mapping[str, Any], source: Source) -> Dict[str, Any]:
+    """The metadata that :func:`options_from_bilm` kept.
+
+    :raises ValueError: the field is no object.
+    """
+    metadata = options.get(METADATA, {})
+    if not isinstance(metadata, dict):
+        raise ValueError(f"{source}: {METADATA} is {metadata!r:.80}; expected an object.")
+    return metadata
+
+
+def options_from_bilm(bilm: BiLM) -> Dict[str, Any]:
     """The options file of a biLM, complete for both tools. "No clipping" is null, the only
     value that both take for it."""
-    values = config.to_dict()
+    values = bilm.config.to_dict()
     options: Dict[str, Any] = {}
     for option in OPTIONS:
         *groups, name = option.field.split(".")
@@ -80,6 +94,8 @@ def options_from_config(config: BiLMConfig) -> Dict[str, Any]:
         for group in groups:
             place = place.setdefault(group, {})
         place[name] = values[option.setting]
+    if bilm.metadata:
+        options[METADATA] = dict(bilm.metadata)
     return options
 
 

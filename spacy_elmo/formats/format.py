@@ -7,6 +7,10 @@ from typing import Callable, Tuple
 from ..bilm import BiLM
 
 
+def _float32(path: Path) -> str:
+    return "float32"
+
+
 @dataclass(frozen=True)
 class Format:
     """A format of published weights.
@@ -19,7 +23,9 @@ class Format:
         first bytes only.
     :param read: the biLM in a directory or file that matches.
     :param write: write a biLM into a directory, which is made if it is not there. A write that
-        fails leaves what was there before.
+        fails leaves what was there before. A format that is read only raises a ``ValueError``.
+    :param stored_type: the type of the weights in a directory or file that matches, in words. All
+        become float32 when they are read.
     """
 
     name: str
@@ -28,3 +34,4 @@ class Format:
     matches: Callable[[Path], bool]
     read: Callable[[Path], BiLM]
     write: Callable[[BiLM, Path], None]
+    stored_type: Callable[[Path], str] = _float32

@@ -1,9 +1,10 @@
 """One ``load`` for every format, which looks at the files and not at what they are called."""
 
 import os
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional, Union
+from typing import Any, Collection, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 from .. import registry
 from ..bilm import BiLM
@@ -25,6 +26,20 @@ def load(path: AnyPath) -> BiLM:
     :raises ValueError: nothing supported is there, or a file is damaged, or files do not fit
         each other; the message names the file and the field or tensor.
     """
+    with opened(path) as (form, place):
+        return form.read(place)
+
+
+@contextmanager
+def opened(path: AnyPath, also: Collection[str] = ()) -> Iterator[Tuple[Format, Path]]:
+    """The format of the weights at a path, and the directory or file to read them from: of an
+    archive, a temporary one. What the block raises names the archive in its place.
+
+    :param path: as for :func:`load`.
+    :param also: names of further files to take out of an archive, with ``*`` for any text.
+    :raises FileNotFoundError: there is nothing at the path.
+    :raises ValueError: nothing supported is there, or an archive is damaged.
+    """
     path = Path(path)
     if not path.exists():
         message = (
@@ -34,9 +49,18 @@ def load(path: AnyPath) -> BiLM:
         if path.parent.is_dir():
             message += f" {path.parent} holds: {_contents(path.parent)}."
         raise FileNotFoundError(message)
-    found = [form for form in formats().values() if form.matches(path)]
+    found = matching(path)
     if path.is_file() and not found and is_archive(path):
-        return _load_archive(path)
+        patterns = {pattern for form in formats().values() for pattern in form.patterns}
+        with unpacked(path, patterns | set(also)) as directory:
+            try:
+                with opened(directory) as inside:
+                    yield inside
+            except ValueError as error:
+                # The name of a directory that is gone would help nobody.
+                message = str(error).replace(f"{directory}{os.sep}", f"{path}:")
+                raise ValueError(message.replace(str(directory), str(path))) from error
+        return
     if len(found) > 1:
         names = " and ".join(form.name for form in found)
         raise ValueError(
@@ -48,18 +72,33 @@ def load(path: AnyPath) -> BiLM:
             f"It holds: {_contents(path)}." if path.is_dir() else "It is a file of another kind."
         )
         raise ValueError(f"No biLM found in {path}. Looked for {_wanted()}. {there}")
-    return found[0].read(path)
+    yield found[0], path
 
 
-def save(bilm: BiLM, path: AnyPath, *, metadata: Optional[Mapping[str, Any]] = None) -> None:
+def matching(path: AnyPath) -> List[Format]:
+    """The registered formats that a directory or file is of, by its names and first bytes."""
+    return [form for form in formats().values() if form.matches(Path(path))]
+
+
+def save(
+    bilm: BiLM,
+    path: AnyPath,
+    *,
+    metadata: Optional[Mapping[str, Any]] = None,
+    precision: native.Precision = "float32",
+) -> None:
     """Write a biLM in the native format: ``config.json`` and ``model.safetensors``, both or
     neither.
 
     :param path: a directory, made if it is not there. Other files in it stay.
-    :param metadata: JSON-serializable facts about the weights, kept in ``config.json``.
-    :raises ValueError: the path is a file, or a weight is NaN or infinite.
+    :param metadata: JSON-serializable facts about the weights that ``config.json`` keeps in place
+        of the biLM's own ``metadata``.
+    :param precision: the type of the stored weights: ``float32``, or ``float16`` for a file of
+        half the size. Both are read as float32.
+    :raises ValueError: the path is a file, or a weight is NaN or infinite, or beyond what float16
+        holds.
     """
-    native.write(bilm, Path(path), metadata)
+    native.write(bilm, Path(path), metadata, precision)
 
 
 def write(bilm: BiLM, path: AnyPath, format_name: str) -> None:
@@ -80,17 +119,6 @@ def write(bilm: BiLM, path: AnyPath, format_name: str) -> None:
 def formats() -> Dict[str, Format]:
     """All registered formats by name, sorted."""
     return dict(sorted(registry.formats.get_all().items()))
-
-
-def _load_archive(path: Path) -> BiLM:
-    patterns = {pattern for form in formats().values() for pattern in form.patterns}
-    with unpacked(path, patterns) as directory:
-        try:
-            return load(directory)
-        except ValueError as error:
-            # The name of a directory that is gone would help nobody.
-            message = str(error).replace(f"{directory}{os.sep}", f"{path}:")
-            raise ValueError(message.replace(str(directory), str(path))) from error
 
 
 def _wanted() -> str:

@@ -1,15 +1,15 @@
 """The format of this package: ``config.json`` and ``model.safetensors``.
 
 ``config.json`` holds the biLM's settings, the version of the format and, optionally, metadata.
-``model.safetensors`` holds the weights under their names in :class:`BiLM`, the dictionaries of
-word and character tables, where there are such tables, and the same text as
+``model.safetensors`` holds the weights under their names in :class:`BiLM`, as float32 or float16,
+the dictionaries of word and character tables, where there are such tables, and the same text as
 ``config.json`` in its header, so that it can be read alone and a pair of files that do not
 belong together is noticed.
 """
 
 import json
 from pathlib import Path
-from typing import Any, Callable, Dict, Mapping, Optional, Tuple, TypeVar
+from typing import Any, Callable, Dict, Literal, Mapping, Optional, Tuple, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -32,6 +32,7 @@ from .checks import (
 from .format import Format
 from .state import (
     DICTIONARIES,
+    DTYPES,
     new_bilm,
     parameter_shapes,
     read_dictionaries,
@@ -45,19 +46,30 @@ MODEL_FILE = "model.safetensors"
 
 # The one key in the header's metadata; with more of them the order, so the file, would vary.
 HEADER_KEY = "spacy_elmo"
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+# What safetensors calls them.
+TYPE_NAMES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+
+# The types that are written. bfloat16 keeps 8 bits of a value where float16 keeps 11.
+Precision = Literal["float32", "float16"]
+PRECISIONS: Dict[Precision, torch.dtype] = {"float32": torch.float32, "float16": torch.float16}
 
 Contents = Tuple[Dict[str, Tensor], Optional[str]]
 T = TypeVar("T")
 
 
-def to_bytes(bilm: BiLM, metadata: Optional[Mapping[str, Any]] = None) -> bytes:
+def to_bytes(
+    bilm: BiLM,
+    metadata: Optional[Mapping[str, Any]] = None,
+    precision: Precision = "float32",
+) -> bytes:
     """Everything about a biLM in one piece, which is also a valid ``model.safetensors``.
 
-    :param metadata: JSON-serializable facts about the weights, kept beside the settings.
-    :raises ValueError: a weight is NaN or infinite.
+    :param metadata: what to keep beside the settings in place of the biLM's own metadata.
+    :param precision: the type of the stored weights, ``float32`` or ``float16``.
+    :raises ValueError: a weight is NaN or infinite, or too large for the type.
     """
-    return _pack(state_tensors(bilm, "The biLM"), config_text(bilm.config, metadata))
+    tensors = state_tensors(bilm, "The biLM", _dtype(precision))
+    return _pack(tensors, config_text(bilm, metadata))
 
 
 def from_bytes(data: bytes) -> BiLM:
@@ -74,18 +86,25 @@ def from_bytes(data: bytes) -> BiLM:
         return tensors, header.get("__metadata__", {}).get(HEADER_KEY)
 
     tensors, text = _without_traceback(source, parse)
-    return build(tensors, header_config(text, source), source)
+    return build(tensors, *parse_header(text, source), source)
 
 
-def write(bilm: BiLM, path: Path, metadata: Optional[Mapping[str, Any]] = None) -> None:
+def write(
+    bilm: BiLM,
+    path: Path,
+    metadata: Optional[Mapping[str, Any]] = None,
+    precision: Precision = "float32",
+) -> None:
     """Write ``config.json`` and ``model.safetensors``, both or neither. Other files of the
     directory, like ``vocab.txt``, stay.
 
-    :param metadata: JSON-serializable facts about the weights, kept in ``config.json``.
-    :raises ValueError: a weight is NaN or infinite, or the path is a file.
+    :param metadata: what ``config.json`` keeps in place of the biLM's own metadata.
+    :param precision: the type of the stored weights, ``float32`` or ``float16``.
+    :raises ValueError: a weight is NaN or infinite, or too large for the type, or the path is a
+        file.
     """
-    text = config_text(bilm.config, metadata)
-    data = _pack(state_tensors(bilm, path), text)
+    text = config_text(bilm, metadata)
+    data = _pack(state_tensors(bilm, path, _dtype(precision)), text)
     write_together(
         path,
         {
@@ -109,11 +128,11 @@ def read(path: Path) -> BiLM:
 
     tensors, text = _without_traceback(file, parse)
     if not path.is_dir():
-        return build(tensors, header_config(text, file), file)
+        return build(tensors, *parse_header(text, file), file)
     config_file = path / CONFIG_FILE
-    config = parse_config(read_json_object(config_file), config_file)
+    config, metadata = parse_config(read_json_object(config_file), config_file)
     # Other tools, which make half-precision copies for instance, may drop the header's text.
-    if text is not None and (own := header_config(text, file)) != config:
+    if text is not None and (own := parse_header(text, file)[0]) != config:
         differing = [
             f"{name} ({getattr(config, name)!r} and {getattr(own, name)!r})"
             for name in {**config.to_dict(), **own.to_dict()}
@@ -124,10 +143,15 @@ def read(path: Path) -> BiLM:
             f"{', '.join(differing)}. Save the biLM again, or load {MODEL_FILE} alone, "
             "which holds its own settings."
         )
-    return build(tensors, config, file)
+    return build(tensors, config, metadata, file)
 
 
-def build(tensors: Mapping[str, Tensor], config: BiLMConfig, source: Source) -> BiLM:
+def build(
+    tensors: Mapping[str, Tensor],
+    config: BiLMConfig,
+    metadata: Mapping[str, Any],
+    source: Source,
+) -> BiLM:
     """A biLM of these settings with these weights.
 
     :raises ValueError: weights and settings do not fit each other.
@@ -157,19 +181,33 @@ def build(tensors: Mapping[str, Tensor], config: BiLMConfig, source: Source) -> 
         if name in weights:
             setattr(bilm, name, torch.empty(expected[name]))
     bilm.load_state_dict(tensors)
+    bilm.metadata = dict(metadata)
     return bilm
 
 
-def config_text(config: BiLMConfig, metadata: Optional[Mapping[str, Any]] = None) -> str:
-    """The text of ``config.json``."""
-    values: Dict[str, Any] = {"format_version": FORMAT_VERSION, "bilm": config.to_dict()}
-    if metadata is not None:
+def stored_type(path: Path) -> str:
+    """The type, or the types, of the weights of a directory or file that :func:`read` reads."""
+    file = path / MODEL_FILE if path.is_dir() else path
+
+    def parse() -> str:
+        with safe_open(file, framework="pt") as handle:
+            found = {handle.get_slice(name).get_dtype() for name in handle.keys()}
+        return ", ".join(sorted(TYPE_NAMES.get(name, name) for name in found))
+
+    return _without_traceback(file, parse)
+
+
+def config_text(bilm: BiLM, metadata: Optional[Mapping[str, Any]] = None) -> str:
+    """The text of ``config.json``; ``metadata`` stands in place of the biLM's own."""
+    values: Dict[str, Any] = {"format_version": FORMAT_VERSION, "bilm": bilm.config.to_dict()}
+    metadata = bilm.metadata if metadata is None else metadata
+    if metadata:
         values["metadata"] = dict(metadata)
     return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
 
 
-def parse_config(values: Mapping[str, Any], source: Source) -> BiLMConfig:
-    """The settings in the object of ``config.json``.
+def parse_config(values: Mapping[str, Any], source: Source) -> Tuple[BiLMConfig, Mapping[str, Any]]:
+    """The settings and the metadata in the object of ``config.json``.
 
     :raises ValueError: another version, or a setting is unknown, missing or wrong.
     """
@@ -182,14 +220,17 @@ def parse_config(values: Mapping[str, Any], source: Source) -> BiLMConfig:
         raise ValueError(
             f"{source}: bilm is {values.get('bilm')!r}; expected an object of biLM settings."
         )
+    metadata = values.get("metadata", {})
+    if not isinstance(metadata, dict):
+        raise ValueError(f"{source}: metadata is {metadata!r:.80}; expected an object.")
     try:
-        return BiLMConfig.from_dict(values["bilm"])
+        return BiLMConfig.from_dict(values["bilm"]), metadata
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from error
 
 
-def header_config(text: Optional[str], source: Source) -> BiLMConfig:
-    """The settings in the header of ``model.safetensors``.
+def parse_header(text: Optional[str], source: Source) -> Tuple[BiLMConfig, Mapping[str, Any]]:
+    """The settings and the metadata in the header of ``model.safetensors``.
 
     :raises ValueError: there are none, so the file cannot be read alone.
     """
@@ -213,6 +254,14 @@ def matches(path: Path) -> bool:
         path.stat().st_size
     )
     return is_safetensors or path.suffix == ".safetensors"
+
+
+def _dtype(precision: Precision) -> torch.dtype:
+    if precision not in PRECISIONS:
+        raise ValueError(
+            f"precision is {precision!r}; expected {' or '.join(map(repr, PRECISIONS))}."
+        )
+    return PRECISIONS[precision]
 
 
 def _pack(tensors: Dict[str, Tensor], text: str) -> bytes:
@@ -241,4 +290,5 @@ NATIVE = Format(
     matches=matches,
     read=read,
     write=write,
+    stored_type=stored_type,
 )

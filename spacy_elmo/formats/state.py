@@ -16,6 +16,9 @@ DICTIONARIES = {
     "code_points": "token_layer.char_dictionary",
 }
 
+# The types that weights may have in a file.
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+
 
 def parameter_shapes(config: BiLMConfig) -> Dict[str, Shape]:
     """Name and shape of every parameter of a biLM, known before any memory is taken for it."""
@@ -121,16 +124,30 @@ def new_bilm(config: BiLMConfig, **dictionaries: Sequence[str]) -> BiLM:
         return BiLM(config, **dictionaries).eval()
 
 
-def state_tensors(bilm: BiLM, source: Source) -> Dict[str, Tensor]:
-    """The weights to save, float32 on the CPU, with the warm state if there is one, and the
-    dictionaries as bytes.
+def state_tensors(
+    bilm: BiLM, source: Source, dtype: torch.dtype = torch.float32
+) -> Dict[str, Tensor]:
+    """The weights to save, on the CPU, with the warm state if there is one, and the dictionaries
+    as bytes.
 
     :param source: the place they go to, for the message.
-    :raises ValueError: a value is NaN or infinite.
+    :param dtype: the type to save them in.
+    :raises ValueError: a value is NaN or infinite, or too large for the type.
     """
     tensors: Dict[str, Tensor] = {}
     for name, values in bilm.state_dict().items():
-        dtype = torch.float32 if values.is_floating_point() else values.dtype
-        tensors[name] = values.detach().to("cpu", dtype).contiguous()
-        check_finite(f"{source} was not written", "tensor", name, tensors[name])
+        values = values.detach().to("cpu")
+        if not values.is_floating_point():
+            tensors[name] = values.contiguous()
+            continue
+        where = f"{source} was not written"
+        values = values.to(torch.float32)
+        check_finite(where, "tensor", name, values)
+        largest = torch.finfo(dtype).max
+        if float(values.abs().max()) > largest:
+            raise ValueError(
+                f"{where}: tensor {name!r} has values up to {float(values.abs().max()):g}; "
+                f"{dtype} holds {largest:g} at most. Save it as float32."
+            )
+        tensors[name] = values.to(dtype).contiguous()
     return tensors

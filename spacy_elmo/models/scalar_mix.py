@@ -9,6 +9,7 @@ from spacy.pipeline import TrainablePipe
 from thinc.api import Model, get_array_module
 from thinc.types import Floats2d, Floats3d
 
+from ..bilm import BiLM
 from .types import ConstantLayers, LayerWeightsT, ScalarMixModelT
 
 LAYER_NORM_EPSILON = 1e-6
@@ -101,6 +102,31 @@ def fixed_weights(layer_weights: LayerWeightsT, n_layers: int) -> List[float]:
     if isinstance(layer_weights, list) and len(layer_weights) == n_layers:
         return [float(weight) for weight in layer_weights]
     raise ValueError(_layer_weights_message(layer_weights, n_layers))
+
+
+def stored_weights(bilm: BiLM) -> List[float]:
+    """The first mix that came with the weights of a biLM, gamma included: the one that an AllenNLP
+    model learned for its input.
+
+    bilm (BiLM): The biLM.
+    RETURNS (List[float]): A weight a layer.
+    RAISES (ValueError): There is none, or it is one that norms the layers over a whole batch.
+    """
+    mixes = bilm.metadata.get("scalar_mixes")
+    if not mixes:
+        raise ValueError(
+            "'layer_weights' is 'stored', but no mix came with the weights of the biLM (one comes "
+            "with a model of AllenNLP); expected 'average', 'top', the number of a layer, or a "
+            "list with a weight a layer."
+        )
+    if mixes[0]["layer_norm"]:
+        raise ValueError(
+            "'layer_weights' is 'stored', but the mix that came with the weights of the biLM norms "
+            "each layer over a batch, so its vectors depended on the batch; expected 'average', "
+            "'top', the number of a layer, or a list with a weight a layer."
+        )
+    weights = [mixes[0]["gamma"] * weight for weight in mixes[0]["weights"]]
+    return fixed_weights(weights, bilm.config.mixture_size)
 
 
 class LayerWeights(NamedTuple):

@@ -22,5 +22,6 @@ ListenerModelT = Model[List[Doc], List[Floats3d]]
 ScalarMixModelT = Model[List[Floats3d], List[Floats2d]]
 Tok2VecModelT = Model[List[Doc], List[Floats2d]]
 
-#: "learned", "average", "top", the number of one layer, or a weight a layer.
+#: "learned" (listeners), "stored" (the component), "average", "top", the number of one layer, or a
+#: weight a layer.
 LayerWeightsT = Union[str, int, List[float]]

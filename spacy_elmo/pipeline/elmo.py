@@ -16,7 +16,7 @@ from ..models.elmo import bilm_of, embed_docs, settings_of
 from ..models.encoder import SourceT, lazy_bilm
 from ..models.layer_store import LayerStore
 from ..models.listener import layers_extension, receive, state_of, store_layers
-from ..models.scalar_mix import fixed_weights
+from ..models.scalar_mix import fixed_weights, stored_weights
 from ..models.types import ElmoModelT, LayersT, LayerWeightsT
 
 DEFAULT_CONFIG = """
@@ -76,7 +76,8 @@ class Elmo(TrainablePipe):
     name (str): The component's name.
     frozen (bool): Keep the biLM bit-equal in training; listeners learn their mixes all the same.
     layer_weights (Union[str, int, List[float]]): The mix of ``doc.tensor``: "average", "top", the
-        number of a layer, or a weight a layer. No loss could train it.
+        number of a layer, a weight a layer, or "stored", the mix that came with the weights. No
+        loss could train it.
     store_layers (Optional[bool]): Keep all layers on each Doc, 4 x (n_layers + 1) x width bytes a
         token. None: only where a later component listens.
     set_tensor (bool): Write ``doc.tensor``.
@@ -233,7 +234,10 @@ class Elmo(TrainablePipe):
                 doc.vector_norm = None  # type: ignore[assignment]
 
     def _mix(self) -> List[float]:
-        return fixed_weights(self.layer_weights, bilm_of(self.model).config.mixture_size)
+        bilm = bilm_of(self.model)
+        if self.layer_weights == "stored":
+            return stored_weights(bilm)
+        return fixed_weights(self.layer_weights, bilm.config.mixture_size)
 
     def _check_tensor_readers(self) -> None:
         if self.set_tensor and self._tensor_readers:

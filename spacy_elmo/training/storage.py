@@ -15,14 +15,12 @@ from ..bilm import BiLM
 from ..bilm.softmax import SoftmaxHead
 from ..formats import to_bytes
 from ..formats.checks import check_finite, check_names, parse_json_object
+from ..formats.companions import SOFTMAX_FILE, VOCABULARY_FILE
 from ..formats.native import CONFIG_FILE, MODEL_FILE, config_text
 from ..registry import softmax_heads
 from .files import write_files
 from .lm import LanguageModel
 from .vocabulary import Vocabulary
-
-VOCABULARY_FILE = "vocab.txt"
-SOFTMAX_FILE = "softmax.safetensors"
 
 # The key of the softmax file's metadata that holds the head's config block as JSON.
 HEAD = "head"
@@ -40,12 +38,12 @@ def save_language_model(
     need. All of them are replaced, or where writing fails, none.
 
     :param path: a directory, made if it is not there.
-    :param metadata: JSON-serializable facts about the weights, kept in ``config.json``.
+    :param metadata: what ``config.json`` keeps in place of the biLM's own metadata.
     :raises ValueError: a weight is NaN or infinite, or the path is a file.
     """
     stored_as = {HEAD: json.dumps(model.head.stored_as)}
     files: Dict[str, bytes] = {
-        CONFIG_FILE: config_text(model.bilm.config, metadata).encode("utf-8"),
+        CONFIG_FILE: config_text(model.bilm, metadata).encode("utf-8"),
         MODEL_FILE: to_bytes(model.bilm, metadata),
         VOCABULARY_FILE: vocabulary.to_bytes(),
         SOFTMAX_FILE: save_safetensors(_tensors(model.head), stored_as),

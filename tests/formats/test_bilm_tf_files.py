@@ -246,6 +246,19 @@ def test_file_cut_short(tmp_path, options, datasets):
                 load(path)
 
 
+def test_every_prefix_is_a_message(tmp_path, make_bilm):
+    write(make_bilm(filters=[[1, 2]], projection_dim=2, cell_size=2), tmp_path, "bilm-tf")
+    for name, n_steps in (("weights.hdf5", 80), ("options.json", 30)):
+        file = tmp_path / name
+        data = file.read_bytes()
+        for size in range(0, len(data) - 1, len(data) // n_steps):
+            file.write_bytes(data[:size])
+            with pytest.raises(ValueError, match=f"{name} is no (complete|valid)"):
+                load(tmp_path)
+        file.write_bytes(data)
+    load(tmp_path)
+
+
 def test_damaged_list_of_datasets(tmp_path, options, datasets):
     oracle.write_files(tmp_path, options, datasets)
     weights = tmp_path / "weights.hdf5"
@@ -331,11 +344,27 @@ def test_layout_of_nlpl(tmp_path, options, datasets):
     oracle.write_files(tmp_path, options, datasets, "model.hdf5")
     (tmp_path / "meta.json").write_text("{}")
     (tmp_path / "vocab.txt.gz").write_bytes(b"")
-    load(tmp_path)
-    # What is written beside it must not be taken for it, nor it for what is written.
-    write(load(tmp_path), tmp_path, "bilm-tf")
-    with pytest.raises(ValueError, match=r"has 2 HDF5 files .*: model.hdf5, weights.hdf5"):
+    expected = load(tmp_path)
+    # Its reader takes model.hdf5 before any other file.
+    oracle.write_files(tmp_path, options, oracle.make_datasets(options, seed=1), "a.hdf5")
+    assert_same_weights(load(tmp_path), expected)
+    # What is written beside it would never be read.
+    with pytest.raises(ValueError, match=r"holds model.hdf5, which readers take in place of weig"):
+        write(expected, tmp_path, "bilm-tf")
+    assert not (tmp_path / "weights.hdf5").exists()
+
+
+@pytest.mark.parametrize("value", [[], "x", 3])
+def test_metadata_that_is_no_object(tmp_path, options, datasets, value):
+    oracle.write_files(tmp_path, {**options, "metadata": value}, datasets)
+    with pytest.raises(ValueError, match=r"options.json: metadata is .*; expected an object"):
         load(tmp_path)
+
+
+def test_metadata_is_kept(tmp_path, bilm):
+    bilm.metadata = {"language": "én", "scalar_mixes": [{"gamma": 2.5}]}
+    write(bilm, tmp_path, "bilm-tf")
+    assert load(tmp_path).metadata == bilm.metadata
 
 
 def test_two_files_of_weights(tmp_path, options, datasets):

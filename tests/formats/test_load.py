@@ -13,7 +13,7 @@ from .test_native import assert_same
 def test_entry_points():
     assert registry.persistence.get("load") is load
     assert registry.persistence.get("save") is save
-    assert list(formats()) == ["bilm-tf", "native"]
+    assert list(formats()) == ["allennlp", "bilm-tf", "manylangs", "native"]
     for name, form in formats().items():
         assert isinstance(form, Format)
         assert form.name == name
@@ -111,9 +111,12 @@ def test_two_formats_in_one_directory(tmp_path, make_bilm):
 
 def test_unknown_format(tmp_path, bilm):
     with pytest.raises(
-        ValueError, match=r"Unknown format of weights 'tf'; expected one of bilm-tf, native\."
+        ValueError,
+        match=r"Unknown format of weights 'tf'; expected one of allennlp, bilm-tf, manylangs, native",
     ):
         write(bilm, tmp_path / "out", "tf")
+    with pytest.raises(ValueError, match="out was not written: a model of AllenNLP is more than"):
+        write(bilm, tmp_path / "out", "allennlp")
     assert not (tmp_path / "out").exists()
 
 

@@ -134,6 +134,55 @@ def test_bilm_of_another_type_is_saved_as_float32(tmp_path, bilm):
     assert_same(load(tmp_path), expected)
 
 
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_precision_of_the_file(tmp_path, bilm, precision):
+    bilm.warm_up()
+    dtype = getattr(torch, precision)
+    save(bilm, tmp_path / "a", precision=precision)
+    stored = load_file(tmp_path / "a" / "model.safetensors")
+    assert {values.dtype for values in stored.values()} == {dtype}
+    again = load(tmp_path / "a")
+    for name, values in bilm.state_dict().items():
+        assert torch.equal(again.state_dict()[name], values.to(dtype).float()), name
+    assert to_bytes(bilm, precision=precision) == to_bytes(again, precision=precision)
+    save(again, tmp_path / "b", precision=precision)
+    for name in ("config.json", "model.safetensors"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_values_that_float16_cannot_hold(tmp_path, bilm):
+    with torch.no_grad():
+        bilm.forward_lstm.layers[0].bias[3] = -70_000
+    with pytest.raises(
+        ValueError,
+        match=r"not written: tensor 'forward_lstm.layers.0.bias' has values up to 70000; "
+        r"torch.float16 holds 65504 at most. Save it as float32",
+    ):
+        save(bilm, tmp_path / "out", precision="float16")
+    assert not (tmp_path / "out").exists()
+    save(bilm, tmp_path / "out")
+
+
+def test_unknown_precision(tmp_path, bilm):
+    with pytest.raises(ValueError, match="precision is 'int8'; expected 'float32' or 'float16'"):
+        save(bilm, tmp_path / "out", precision="int8")
+
+
+def test_metadata_stays_with_the_weights(tmp_path, bilm):
+    bilm.metadata = {"language": "én", "scalar_mixes": [{"gamma": 2.5}]}
+    save(bilm, tmp_path / "a")
+    for again in (
+        load(tmp_path / "a"),
+        load(tmp_path / "a" / "model.safetensors"),
+        from_bytes(to_bytes(bilm)),
+        pickle.loads(pickle.dumps(bilm)),
+        deepcopy(bilm),
+    ):
+        assert again.metadata == bilm.metadata
+    save(bilm, tmp_path / "b", metadata={"step": 3})
+    assert load(tmp_path / "b").metadata == {"step": 3}
+
+
 def test_metadata_and_vocabulary(tmp_path, bilm):
     (tmp_path / "vocab.txt").write_text("<S>\n", encoding="utf-8")
     save(bilm, tmp_path, metadata={"language": "én", "perplexity": 12.5})
@@ -167,8 +216,24 @@ def test_file_cut_short(tmp_path, bilm):
             from_bytes(data[:size])
 
 
+SMALLEST = {"filters": [[1, 2]], "projection_dim": 2, "cell_size": 2, "n_layers": 1}
+
+
+def test_every_prefix_is_a_message(tmp_path, make_bilm):
+    save(make_bilm(**SMALLEST), tmp_path)
+    for name, step in (("model.safetensors", 23), ("config.json", 11)):
+        file = tmp_path / name
+        data = file.read_bytes()
+        for size in range(0, len(data) - 1, step):
+            file.write_bytes(data[:size])
+            with pytest.raises(ValueError, match=f"{name} is no (complete|valid)"):
+                load(tmp_path)
+        file.write_bytes(data)
+    load(tmp_path)
+
+
 def test_any_damage_to_the_header_is_a_message_or_harmless(make_bilm):
-    bilm = make_bilm(filters=[[1, 2]], projection_dim=2, cell_size=2, n_layers=1)
+    bilm = make_bilm(**SMALLEST)
     data = to_bytes(bilm)
     n_header = int.from_bytes(data[:8], "little")
     n_refused = 0
@@ -263,6 +328,7 @@ def test_nan(tmp_path, bilm, value):
         ({"format_version": 2}, r"format_version is 2; this version of spacy-elmo reads 1"),
         ({"format_version": None}, r"format_version is None"),
         ({"bilm": None}, r"bilm is None; expected an object of biLM settings"),
+        ({"metadata": ["x"]}, r"metadata is \['x'\]; expected an object"),
         ({"bilm": {"filters": [[1, 2]], "cell_size": 3}}, r"Missing biLM setting 'projection_dim'"),
         ({"bilm": {"size": 3}}, r"Unknown biLM setting 'size'"),
         (
