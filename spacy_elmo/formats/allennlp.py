@@ -83,8 +83,8 @@ def write(bilm: BiLM, path: Path) -> None:
     :raises ValueError: always.
     """
     raise ValueError(
-        f"{path} was not written: a model of AllenNLP is more than its ELMo, so it is read only. Use "
-        "the native format, or bilm-tf's, from which AllenNLP builds its models."
+        f"{path} was not written: a model of AllenNLP is more than its ELMo, so the format is read "
+        "only. Use the native format, or bilm-tf's, from which AllenNLP builds its models."
     )
 
 

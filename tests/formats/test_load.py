@@ -112,7 +112,7 @@ def test_two_formats_in_one_directory(tmp_path, make_bilm):
 def test_unknown_format(tmp_path, bilm):
     with pytest.raises(
         ValueError,
-        match=r"Unknown format of weights 'tf'; expected one of allennlp, bilm-tf, manylangs, native",
+        match=r"Unknown format of weights 'tf'; expected one of allennlp, bilm-tf, manylangs, nat",
     ):
         write(bilm, tmp_path / "out", "tf")
     with pytest.raises(ValueError, match="out was not written: a model of AllenNLP is more than"):
