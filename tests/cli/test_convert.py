@@ -93,6 +93,19 @@ def test_half_precision(tmp_path, bilm, model):
     assert contents(tmp_path / "again") == contents(tmp_path / "half")
 
 
+def test_tables_of_words_and_code_points(tmp_path, make_bilm):
+    bilm = make_bilm(words={"dim": 7}, code_points=9)
+    save(bilm, tmp_path / "a")
+    convert(tmp_path / "a", tmp_path / "b", "--to", "native", "--precision", "float16")
+    again = load(tmp_path / "b")
+    assert again.config == bilm.config
+    for name, values in bilm.state_dict().items():
+        expected = values.half().float() if values.is_floating_point() else values
+        assert torch.equal(again.state_dict()[name], expected), name
+    assert_fails("UTF-8 characters", tmp_path / "b", tmp_path / "c", "--to", "hdf5")
+    assert not (tmp_path / "c").exists()
+
+
 def test_in_place(tmp_path, bilm, model):
     before = contents(model)
     (model / "notes.txt").write_text("mine")

@@ -56,6 +56,22 @@ def test_hdf5_and_what_it_lacks(tmp_path, bilm, make):
     assert "Missing softmax (needed for perplexity, not for vectors)" in text
 
 
+@pytest.mark.parametrize(
+    "sizes, words, characters",
+    [
+        ({"words": {"dim": 7}, "code_points": 9}, 5, "9 (code points and marks)"),
+        ({"words": {"dim": 7}, "char_encoder": None, "filters": [], "n_highway": 0}, 5, None),
+        ({}, None, "261 (UTF-8 bytes and marks)"),
+    ],
+)
+def test_token_layers(tmp_path, make_bilm, sizes, words, characters):
+    save(make_bilm(**sizes), tmp_path)
+    found, text = info(tmp_path)
+    assert (found["words"], found["characters"]) == (words, characters)
+    assert ("Word table 5 entries" in text) == (words is not None)
+    assert (f"Characters {characters}, 50 a token" in text) == (characters is not None)
+
+
 def test_model_of_allennlp(tmp_path):
     options = oracle.make_options()
     mixes = [([0.0, 0.0, 0.0], 1.5), ([9.0, 0.0, 0.0], -1.0)]
