@@ -81,7 +81,7 @@ def read_dictionary(path: Path, special: Sequence[str]) -> List[str]:
 
 
 def _rename(entries: Sequence[str], names: Mapping[str, str]) -> List[str]:
-    # A word of the text that is spelled like one of our names is unknown to us.
-    taken = set(names.values()) - set(names)
-    renamed = [names.get(entry, f"\0{entry}" if entry in taken else entry) for entry in entries]
-    return renamed
+    # A word of the author's text that is spelled like one of our names has a row, but no reader.
+    ours_alone = set(names.values()) - set(names)
+    hidden = {entry: f"\0{entry}" for entry in ours_alone}
+    return [names.get(entry, hidden.get(entry, entry)) for entry in entries]

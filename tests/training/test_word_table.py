@@ -27,7 +27,7 @@ LAYERS = {
 
 def make_table_config(directory, layer="joint", frozen=False, words=None, changes=None):
     """A small config of a biLM with a word table; ``words`` is the block [words], if any."""
-    config = make_quick_config(directory, changes)
+    config = make_quick_config(directory, {"training.max_steps": 2, **(changes or {})})
     config["bilm"] |= LAYERS[layer] | {"words": {"dim": DIM, "frozen": frozen}}
     if words is not None:
         config["words"] = words
@@ -65,7 +65,8 @@ def table_of(path):
 @pytest.mark.parametrize("layer", LAYERS)
 def test_it_learns_and_comes_back_from_disk(tmp_path, layer):
     recorder = Recorder()
-    config = make_table_config(tmp_path, layer, changes={"training.max_epochs": 8})
+    config = make_table_config(tmp_path, layer, changes={"training.max_steps": 100})
+    config["training"]["max_epochs"] = 0
     text = "the old boat runs by the bank\n" * 40 + "a river\n"
     (tmp_path / "train.txt").write_text(text, encoding="utf-8")
     train(config, tmp_path / "out", reporter=recorder)
@@ -98,7 +99,8 @@ def test_every_part_gets_gradients_and_unk_learns(tmp_path):
 def test_a_stopped_run_goes_on_to_the_same_bytes(tmp_path, layer, frozen):
     """Also where the file of first vectors is gone or elsewhere."""
     file = write_vectors(tmp_path / "v.vec", make_vectors(WORDS))
-    config = make_table_config(tmp_path, layer, frozen, {"vectors": file})
+    changes = {"training.max_steps": 8}
+    config = make_table_config(tmp_path, layer, frozen, {"vectors": file}, changes)
     train(config, tmp_path / "whole")
     result = train(config, tmp_path / "stopped", reporter=StopAt(4))
     assert result.is_interrupted
@@ -108,7 +110,7 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(tmp_path, layer, frozen):
 
 
 def test_a_run_with_other_words_is_not_gone_on_with(tmp_path):
-    config = make_table_config(tmp_path, words={"path": None}, changes={"training.max_steps": 2})
+    config = make_table_config(tmp_path, words={"path": None})
     train(config, tmp_path / "out")
     file = tmp_path / "words.txt"
     file.write_text("<S>\n</S>\n<UNK>\nriver\n", encoding="utf-8")
@@ -163,7 +165,7 @@ def test_first_vectors_are_trained_on_and_the_others_are_like_them(tmp_path):
 
 
 def test_a_model_brings_its_words_to_a_run_that_starts_from_it(tmp_path):
-    train(make_table_config(tmp_path, changes={"training.max_steps": 2}), tmp_path / "out")
+    train(make_table_config(tmp_path), tmp_path / "out")
     start = tmp_path / "out" / "model-last"
     config = make_quick_config(tmp_path, {"training.init": str(start)})
     config["bilm"] = {"words": {"dim": DIM, "frozen": True}}
