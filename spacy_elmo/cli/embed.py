@@ -136,7 +136,7 @@ def embed_cli(
             sys.exit(1)
         except (ValueError, OSError, ImportError) as error:
             bar.close()
-            printer.fail("Nothing was written", f"{error}{_partial(output_path)}", status=1)
+            printer.fail("Embedding failed", f"{error}{_partial(output_path)}", status=1)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -145,7 +145,7 @@ def embed_cli(
                 f"There is not enough memory ({str(error).splitlines()[0]}). Lower --batch-tokens, "
                 f"or cut the longest sentences.{_partial(output_path)}"
             )
-            printer.fail("Nothing was written", text, status=1)
+            printer.fail("Embedding failed", text, status=1)
         except KeyboardInterrupt:
             bar.close()
             printer.fail("Stopped", _partial(output_path).strip(), status=INTERRUPTED)

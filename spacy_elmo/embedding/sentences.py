@@ -91,7 +91,7 @@ class Reader:
         number = 0
         parse = self._parse_json if kind == JSONL else self._parse_line
         try:
-            for number, line in iter_lines(file, MAX_LINE_BYTES):  # noqa: B007
+            for number, line in iter_lines(file, MAX_LINE_BYTES):
                 sentence = line if isinstance(line, Fault) else parse(line, number)
                 if isinstance(sentence, Fault):
                     raise ValueError(f"{name}, {sentence.text}")

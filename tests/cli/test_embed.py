@@ -1,5 +1,6 @@
 """``spacy elmo embed`` as a user runs it."""
 
+import io
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 from spacy_elmo import BiLM
 from spacy_elmo.cli.app import elmo_cli
+from spacy_elmo.cli.embed import _Bar
 from spacy_elmo.formats import write
 
 from ..conftest import random_bilm
@@ -150,6 +152,31 @@ def test_too_little_memory_is_one_message(model, text, tmp_path, monkeypatch):
     monkeypatch.setattr("spacy_elmo.cli.embed.embed_corpus", fail)
     done = invoke("embed", model, text, tmp_path / "o.npz")
     assert done.exit_code == 1 and "Lower --batch-tokens" in one_line(done.output)
+
+
+class Screen(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_the_bar_tells_speed_and_time_left(monkeypatch):
+    monkeypatch.setattr("sys.stderr", Screen())
+    with _Bar() as bar:
+        bar.show("read", 500, 1000)
+        # A resumed run: the first 400 tokens do not count for the speed.
+        bar.show("embed", 400, 1000)
+        time.sleep(0.3)
+        bar.show("embed", 700, 1000)
+    shown = sys.stderr.getvalue()
+    assert "Reading  50%" in shown and "500/1.00k [" in shown
+    assert "Embedding  70%" in shown
+    (speed,) = re.findall(r"700/1.00k \[00:0\d left, (.*) tokens/s\]", shown)
+    assert 0 < float(speed.replace("k", "e3")) <= 300 / 0.3
+
+
+def test_no_bar_where_nobody_looks(model, text, tmp_path):
+    done = invoke("embed", model, text, tmp_path / "out.npz")
+    assert "Embedding" not in done.output and "%" not in done.output
 
 
 def run_process(*args, **settings):

@@ -213,7 +213,7 @@ def test_limits_of_formats_are_told_before_anything_runs(bilm, tmp_path, monkeyp
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("module, name", [("h5py", "out.hdf5"), ("pyarrow.parquet", "out.parquet")])
+@pytest.mark.parametrize("module, name", [("h5py", "out.hdf5"), ("pyarrow", "out.parquet")])
 def test_a_missing_package_is_named(bilm, tmp_path, monkeypatch, module, name):
     monkeypatch.setitem(__import__("sys").modules, module, None)
     with pytest.raises(ImportError, match=r"Writing .* files needs .* pip install spacy-elmo\["):

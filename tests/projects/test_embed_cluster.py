@@ -12,6 +12,10 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
+from projects.embed_cluster.scripts import check, shard
+from spacy_elmo import BiLM
+from spacy_elmo.embedding import embed_corpus
+
 from ..conftest import ROOT, random_bilm
 from ..training.conftest import make_sentences
 
@@ -31,17 +35,9 @@ def project(tmp_path):
     return folder
 
 
-def run_script(folder, name, *arguments):
-    command = [sys.executable, "-m", f"scripts.{name}", *map(str, arguments)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
-
-
-def write_vectors(folder, lines=700):
+def write_vectors(folder):
     """Files of the corpus and their Parquet files, made without Ray."""
-    from spacy_elmo import BiLM
-    from spacy_elmo.embedding import embed_corpus
-
-    assert run_script(folder, "shard", "text.txt", "corpus", "--lines", lines).returncode == 0
+    shard.main(folder / "text.txt", folder / "corpus", lines=700)
     bilm = BiLM.from_pretrained(folder / "model")
     for path in sorted((folder / "corpus").iterdir()):
         path.write_text("".join(path.read_text(encoding="utf-8").splitlines(True)[:20]))
@@ -51,9 +47,8 @@ def write_vectors(folder, lines=700):
 
 def test_the_check_finds_what_is_lost_or_doubled(project):
     write_vectors(project)
-    arguments = ["corpus", "vectors", "--report", "metrics/report.json"]
-    done = run_script(project, "check", *arguments)
-    assert done.returncode == 0, done.stderr
+    places = project / "corpus", project / "vectors", project / "metrics" / "report.json"
+    check.main(*places)
     counts = json.loads((project / "metrics" / "report.json").read_text())
     assert counts["files"] == 3 and counts["sentences"] == 60
     assert counts["tokens"] == counts["rows"] > 100
@@ -63,26 +58,27 @@ def test_the_check_finds_what_is_lost_or_doubled(project):
     n = table.num_rows
     order = list(range(n))
     faults = {
-        "has the row None": order[:-1],
-        "has 1 more rows": [*order, n - 1],
-        "has the row (0, 0,": [0, *order],
-        "expected (": [*order[:5], order[6], order[5], *order[7:]],
+        "000001.txt.parquet has the row None": order[:-1],
+        "000001.txt.parquet has 1 more rows": [*order, n - 1],
+        "000001.txt.parquet has the row \\(0, 0,": [0, *order],
+        "; expected \\(": [*order[:5], order[6], order[5], *order[7:]],
     }
     for message, rows in faults.items():
         pq.write_table(table.take(rows), path)
-        done = run_script(project, "check", *arguments)
-        assert done.returncode == 1 and message in done.stderr and "000001" in done.stderr
+        with pytest.raises(SystemExit, match=message):
+            check.main(*places)
     path.unlink()
-    assert "is missing" in run_script(project, "check", *arguments).stderr
+    with pytest.raises(SystemExit, match="000001.txt.parquet is missing"):
+        check.main(*places)
     pq.write_table(table, path)
     (project / "corpus" / "000002.txt").unlink()
-    assert "is of no file of the corpus" in run_script(project, "check", *arguments).stderr
+    with pytest.raises(SystemExit, match="000002.txt.parquet is of no file of the corpus"):
+        check.main(*places)
 
 
 def test_a_text_is_cut_and_what_was_there_before_is_not_left(project):
     for lines, n_files in ((300, 7), (700, 3)):
-        done = run_script(project, "shard", "text.txt", "corpus", "--lines", lines)
-        assert done.returncode == 0 and f"{n_files} files" in done.stdout, done.stderr
+        shard.main(project / "text.txt", project / "corpus", lines=lines)
         parts = sorted((project / "corpus").iterdir())
         assert len(parts) == n_files
         assert b"".join(part.read_bytes() for part in parts) == (
@@ -92,7 +88,7 @@ def test_a_text_is_cut_and_what_was_there_before_is_not_left(project):
 
 @pytest.mark.slow
 def test_a_killed_worker_loses_nothing_and_doubles_nothing(project):
-    pytest.importorskip("ray", reason="needs ray: pip install '.[ray]'")
+    pytest.importorskip("ray", reason="needs ray: make test-ray")
     values = {"text": "text.txt", "lines": 500, "model": "model", "layers": "0.2,0.3,0.5"}
     given = [part for name, value in values.items() for part in (f"--vars.{name}", str(value))]
     command = [sys.executable, "-m", "spacy", "project", "run", "all", ".", *given]

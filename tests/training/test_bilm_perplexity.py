@@ -1,9 +1,6 @@
-"""``BiLM.perplexity``, for which nothing of the trainer has to be imported. What scores are is
-tested in ``test_scoring.py``."""
+"""``BiLM.perplexity``. What scores are is tested in ``test_scoring.py``."""
 
 import copy
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -42,15 +39,6 @@ def test_it_is_that_of_the_language_model(path):
     assert BiLM.from_pretrained(path).perplexity(iter(SENTENCES)) == expected
     assert expected["n_tokens"] == sum(map(len, SENTENCES)) and expected["n_sentences"] == 9
     assert 1 < expected["forward"] != expected["backward"]
-
-
-def test_no_import_but_the_package_is_needed(path):
-    code = (
-        "import sys; from spacy_elmo import BiLM; "
-        "print(BiLM.from_pretrained(sys.argv[1]).perplexity([['the', 'bank']])['n_predictions'])"
-    )
-    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
-    assert done.stdout == "3\n", done.stderr
 
 
 def test_it_is_of_the_weights_as_they_are_and_leaves_them(path):

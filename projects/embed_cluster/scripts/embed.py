@@ -74,12 +74,14 @@ def main(
     settings = {"layers": parse_layers(layers), "precision": precision, "lang": lang or None}
     start = time.perf_counter()
     ray.init(address=address, log_to_driver=False)
+    # Held here, so that a worker that is started again still finds them.
+    weights = ray.put(to_bytes(bilm))
     dataset = ray.data.from_items(
         [{"shard": str(shard), "output": str(place)} for shard, place in shards.items()],
         override_num_blocks=len(shards),
     ).map_batches(
         Worker,
-        fn_constructor_args=[ray.put(to_bytes(bilm)), "cuda" if gpus else "cpu", settings],
+        fn_constructor_args=[weights, "cuda" if gpus else "cpu", settings],
         batch_size=1,
         compute=ActorPoolStrategy(size=min(workers, len(shards))),
         num_cpus=cpus,

@@ -24,6 +24,7 @@ class HDF5Sink(Sink):
     """See the module."""
 
     suffixes = (".hdf5", ".h5")
+    package = ("h5py", "hdf5")
     can_stream = False
 
     def __init__(
@@ -60,15 +61,6 @@ class HDF5Sink(Sink):
     def close(self) -> None:
         self._file.close()
         self._places.close()
-
-    @classmethod
-    def require(cls) -> None:
-        try:
-            import h5py  # noqa: F401
-        except ImportError:
-            raise ImportError(
-                "Writing .hdf5 files needs h5py. Install it with: pip install spacy-elmo[hdf5]"
-            ) from None
 
     @staticmethod
     def stored_settings(path: Path) -> Optional[str]:

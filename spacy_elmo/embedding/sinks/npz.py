@@ -38,7 +38,8 @@ class NpzSink(SequentialSink):
     ) -> None:
         super().__init__(contents, directory, state, stream)
         self._n_entries = state["n_entries"] if state else 0
-        self._directory = open_at(directory / "directory", state and state["directory_size"])
+        size = state["directory_size"] if state else None
+        self._directory = open_at(directory / "directory", size)
 
     def write(self, block: Block) -> None:
         for number, array in enumerate(block.arrays, block.first):

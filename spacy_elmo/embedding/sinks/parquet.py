@@ -18,6 +18,7 @@ class ParquetSink(Sink):
     """See the module."""
 
     suffixes = (".parquet",)
+    package = ("pyarrow", "parquet")
     can_stream = True
 
     def __init__(
@@ -66,16 +67,6 @@ class ParquetSink(Sink):
     def close(self) -> None:
         if self._output is not None:
             self._output.is_open = False
-
-    @classmethod
-    def require(cls) -> None:
-        try:
-            import pyarrow.parquet  # noqa: F401
-        except ImportError:
-            raise ImportError(
-                "Writing .parquet files needs pyarrow. Install it with: "
-                "pip install spacy-elmo[parquet]"
-            ) from None
 
     @staticmethod
     def stored_settings(path: Path) -> Optional[str]:

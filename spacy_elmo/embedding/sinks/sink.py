@@ -3,6 +3,7 @@
 import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, Dict, Optional, Tuple
 
@@ -59,6 +60,9 @@ class Sink(ABC):
     #: Names of such files end in this.
     suffixes: Tuple[str, ...]
 
+    #: The package that writes the format, and the extra that installs it; none where no extra does.
+    package: Optional[Tuple[str, str]] = None
+
     #: Whether a stream can be written, which has no way back.
     can_stream: bool
 
@@ -91,8 +95,18 @@ class Sink(ABC):
     def require(cls) -> None:
         """Fail before anything is done.
 
-        :raises ImportError: a package is missing.
+        :raises ImportError: the package is missing.
         """
+        if cls.package is None:
+            return
+        name, extra = cls.package
+        try:
+            import_module(name)
+        except ImportError:
+            raise ImportError(
+                f"Writing {cls.suffixes[0]} files needs {name}. Install it with: "
+                f"pip install spacy-elmo[{extra}]"
+            ) from None
 
     @staticmethod
     @abstractmethod
@@ -116,7 +130,7 @@ class SequentialSink(Sink):
         self.path = directory / OUTPUT_FILE
         self.size = 0
         self._is_own = stream is None
-        self._file = stream or open_at(self.path, state and state["size"])
+        self._file = stream or open_at(self.path, state["size"] if state else None)
         if state is not None:
             self.size = state["size"]
 
