@@ -73,7 +73,10 @@ def main(
     shards = find_shards(corpus, output)
     settings = {"layers": parse_layers(layers), "precision": precision, "lang": lang or None}
     start = time.perf_counter()
-    ray.init(address=address, log_to_driver=False)
+    try:
+        ray.init(address=address, log_to_driver=False)
+    except ConnectionError as error:
+        sys.exit(f"--address is {address!r}, where no Ray cluster answers: {error}")
     # Held here, so that a worker that is started again still finds them.
     weights = ray.put(to_bytes(bilm))
     dataset = ray.data.from_items(
