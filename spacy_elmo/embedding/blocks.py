@@ -2,7 +2,7 @@
 one long sentence."""
 
 import base64
-from typing import Callable, Iterable, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy
 import torch
@@ -54,7 +54,7 @@ class Embedder:
         self.dtype = numpy.dtype(precision)
         self.initial_state = initial_state
         self.batch_tokens = batch_tokens
-        self._state = _unpack_state(carried, bilm) if carried else None
+        self._state = _unpack_state(carried, bilm.device) if carried else None
 
     def iter_blocks(
         self, sentences: Iterable[Sentence], first: int, done: Callable[[int], None]
@@ -141,26 +141,19 @@ def _spread(array: Vectors, words: List[str]) -> Vectors:
 
 def _pack_state(state: BiLMState) -> str:
     tensors = {
-        f"{direction}.{number}.{part}": values.cpu().clone()
-        for direction, stack in enumerate(state)
+        f"{direction} {number} {part}": values.cpu().clone()
+        for direction, stack in zip(BiLMState._fields, state)
         for number, layer in enumerate(stack)
-        for part, values in layer._asdict().items()
+        for part, values in zip(LSTMState._fields, layer)
     }
     return base64.b64encode(save_safetensors(tensors)).decode("ascii")
 
 
-def _unpack_state(text: str, bilm: BiLM) -> BiLMState:
+def _unpack_state(text: str, device: torch.device) -> BiLMState:
     tensors = load_safetensors(base64.b64decode(text))
-    stacks = [
-        [
-            LSTMState(
-                **{
-                    part: tensors[f"{direction}.{number}.{part}"].to(bilm.device)
-                    for part in LSTMState._fields
-                }
-            )
-            for number in range(bilm.config.n_layers)
-        ]
-        for direction in range(2)
-    ]
-    return BiLMState(*stacks)
+    stacks: Dict[str, List[LSTMState]] = {direction: [] for direction in BiLMState._fields}
+    for direction, stack in stacks.items():
+        while f"{direction} {len(stack)} {LSTMState._fields[0]}" in tensors:
+            parts = [f"{direction} {len(stack)} {part}" for part in LSTMState._fields]
+            stack.append(LSTMState(*(tensors[part].to(device) for part in parts)))
+    return BiLMState(**stacks)

@@ -156,7 +156,7 @@ class _Job:
             )
         if self.batch_tokens < 1:
             raise ValueError(f"batch_tokens is {self.batch_tokens}; expected 1 or more.")
-        self.weights = layer_weights(self.layers, self.bilm.config.n_layers + 1)
+        self.weights = layer_weights(self.layers, self.bilm.config.mixture_size)
         self.sink = SINKS[self.format]
         self.sink.require()
         if self.initial_state == "warm":
@@ -201,7 +201,7 @@ class _Job:
         journal = partial.read_journal(settings) if partial is not None else None
         contents = Contents(
             spool=spool,
-            n_layers=None if self.weights is not None else self.bilm.config.n_layers + 1,
+            n_layers=None if self.weights is not None else self.bilm.config.mixture_size,
             width=self.bilm.width,
             dtype=numpy.dtype(self.precision),
             keep_sentences=self.keep_sentences,

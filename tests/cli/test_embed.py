@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import re
 import signal
 import subprocess
@@ -221,26 +220,3 @@ def test_a_reader_that_has_enough_ends_it_quietly(model, tmp_path):
     process.stdout.read(10)
     process.stdout.close()
     assert b"Traceback" not in process.stderr.read() and process.wait() == 1
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow_with_the_text(tmp_path):
-    """Ten times the text, whose vectors alone are 38 MB more, takes as much memory."""
-    random_bilm(projection_dim=64).save_pretrained(tmp_path / "model")
-    peaks = {}
-    code = (
-        "import resource, sys; from spacy_elmo.cli.app import elmo_cli; "
-        "elmo_cli(sys.argv[1:], standalone_mode=False); "
-        "print('peak', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
-    )
-    for format in ("hdf5", "npz", "safetensors", "parquet"):
-        for n in (500, 5000):
-            (tmp_path / "text.txt").write_text("the bank of the river .\n" * n)
-            arguments = [tmp_path / "model", tmp_path / "text.txt", tmp_path / f"{n}.{format}"]
-            command = [sys.executable, "-c", code, "embed", *map(str, arguments)]
-            options = ["--batch-tokens", "256"]
-            done = subprocess.run([*command, *options], capture_output=True, text=True)
-            assert done.returncode == 0, done.stdout + done.stderr
-            peaks[format, n] = int(re.search(r"peak (\d+)", done.stdout)[1])
-            os.unlink(tmp_path / f"{n}.{format}")
-        assert peaks[format, 5000] < peaks[format, 500] + 15_000, peaks
