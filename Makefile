@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: quickstart test test-slow test-dist lint format clean
+.PHONY: quickstart test test-slow test-ray test-dist lint format clean
 
 quickstart: $(INSTALLED)
 	cd projects/quickstart && $(abspath $(BIN))/python -m spacy project run all
@@ -14,6 +14,11 @@ test: $(INSTALLED)
 
 test-slow: $(INSTALLED)
 	$(BIN)/python -m pytest -m slow
+
+# What needs Ray, which is large: a worker of projects/embed_cluster is killed.
+test-ray: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,ray]'
+	$(BIN)/python -m pytest -m slow tests/projects/test_embed_cluster.py
 
 # Builds sdist and wheel and uses each in an environment that never saw the checkout.
 test-dist: $(INSTALLED)

@@ -9,6 +9,9 @@ import catalogue
 #: How weights come from and go to disk: "load" (path -> BiLM) and "save" (BiLM, path -> None).
 persistence = catalogue.create("spacy_elmo", "persistence", entry_points=True)
 
+#: What scores text with the softmax of a biLM: "perplexity" (BiLM, sentences -> dict).
+scoring = catalogue.create("spacy_elmo", "scoring", entry_points=True)
+
 #: Formats of published weights, by name: ``spacy_elmo.formats.Format`` objects.
 formats = catalogue.create("spacy_elmo", "formats", entry_points=True)
 

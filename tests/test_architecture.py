@@ -19,7 +19,18 @@ RULE = {
     "models": {"models", "formats", "bilm", "registry"},
     "pipeline": {"pipeline", "models", "formats", "bilm", "registry"},
     "training": {"training", "formats", "bilm", "registry", "about"},
-    "cli": {"cli", "training", "pipeline", "models", "formats", "bilm", "registry", "about"},
+    "embedding": {"embedding", "training", "formats", "bilm", "registry", "about"},
+    "cli": {
+        "cli",
+        "embedding",
+        "training",
+        "pipeline",
+        "models",
+        "formats",
+        "bilm",
+        "registry",
+        "about",
+    },
 }
 
 

@@ -1,6 +1,7 @@
 """The bidirectional language model: token layer, one LSTM stack a direction, and their layers."""
 
 from os import PathLike
+from pathlib import Path
 from typing import (
     Any,
     Dict,
@@ -72,6 +73,8 @@ class BiLM(nn.Module):
         code_points: Optional[Sequence[str]] = None,
     ) -> None:
         super().__init__()
+        #: Where the weights came from, if from a file.
+        self.source: Optional[Path] = None
         self.token_layer = TokenLayer(TokenReader(config, words, code_points))
         self.config = config = self.token_layer.reader.config
         self.metadata: Dict[str, Any] = {}
@@ -95,7 +98,9 @@ class BiLM(nn.Module):
         :raises ValueError: nothing supported is there, or the files contradict each other; the
             message names the file, the field and both shapes.
         """
-        return registry.persistence.get("load")(path)
+        bilm: BiLM = registry.persistence.get("load")(path)
+        bilm.source = Path(path).absolute()
+        return bilm
 
     def save_pretrained(self, path: Union[str, "PathLike[str]"]) -> None:
         """Write ``config.json`` and ``model.safetensors`` into a directory, both or neither.
@@ -241,6 +246,21 @@ class BiLM(nn.Module):
                 # A copy of its own: a view would keep the layers of the whole sub-batch alive.
                 arrays = [layers.cpu().float().contiguous().clone().numpy() for layers in outputs]
             yield from zip(numbers, arrays)
+
+    def perplexity(self, sentences: Iterable[Sentence]) -> Dict[str, float]:
+        """How well the biLM predicts a text, under the whole distribution of the softmax that was
+        trained with it, which is read from where the biLM came from.
+
+        State is carried from sentence to sentence, as in training. Words that the vocabulary lacks
+        are predicted as ``<UNK>``, so only models with the same vocabulary compare.
+
+        :param sentences: lists of words, the whole text in its order. They are read as needed.
+        :returns: ``forward``, ``backward`` and ``mean`` perplexity, ``n_predictions`` of one
+            direction (each token, and a mark a sentence), ``n_tokens``, ``n_sentences``, and
+            ``unknown_rate``, the part of the tokens that is unknown.
+        :raises ValueError: there is no softmax, as published weights have none, or no word.
+        """
+        return registry.scoring.get("perplexity")(self, sentences)
 
     def empty_layers(self) -> Tensor:
         """The layers of a sentence without tokens. *Shape:* (n_layers + 1, 0, width)"""

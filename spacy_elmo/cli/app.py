@@ -4,6 +4,7 @@ import typer
 from spacy.cli._util import app
 
 from .convert import convert_cli
+from .embed import embed_cli
 from .evaluate import evaluate_cli
 from .info import info_cli
 from .init_bilm import init_bilm_cli
@@ -21,6 +22,7 @@ elmo_cli.command(
     "train", context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
 )(train_cli)
 elmo_cli.command("evaluate")(evaluate_cli)
+elmo_cli.command("embed")(embed_cli)
 elmo_cli.command("plot")(plot_cli)
 elmo_cli.command("convert")(convert_cli)
 elmo_cli.command("info")(info_cli)

@@ -99,7 +99,7 @@ def evaluate_cli(
             path=text_path, lang=lang, tokenized=tokenized, limit=limit, on_error=on_error
         )
         model, vocabulary = load_language_model(model_path)
-        model.to(_find_device(device))
+        model.to(device_of(device))
         with ExitStack() as stack:
             writers: List[Writer] = [
                 (_open(path, stack), line_of)
@@ -127,7 +127,11 @@ def evaluate_cli(
     )
 
 
-def _find_device(name: str) -> torch.device:
+def device_of(name: str) -> torch.device:
+    """The device that ``--device`` names.
+
+    RAISES ValueError: There is no such device.
+    """
     if not re.fullmatch(r"cpu|cuda(:\d+)?|auto", name):
         raise ValueError(f"--device is {name!r}; expected cpu, cuda, cuda:N or auto.")
     return find_device(name)

@@ -1,11 +1,13 @@
 """Perplexity of text under the whole distribution of the softmax."""
 
 import math
-from typing import Iterable, TypedDict
+from typing import Iterable, Sequence, TypedDict
 
+from ..bilm import BiLM
 from .encoding import EncodedText
 from .lm import LanguageModel
-from .scoring import BATCH_SIZE, SentenceScore, iter_losses
+from .scoring import BATCH_SIZE, SentenceScore, iter_losses, score_sentences
+from .storage import with_softmax
 
 
 class Perplexities(TypedDict):
@@ -64,6 +66,21 @@ def summarize(scores: Iterable[SentenceScore]) -> Perplexities:
     if n_tokens == 0:
         raise ValueError("The text has no words; expected one sentence or more.")
     return _perplexities(ahead, back, n_tokens, n_sentences, n_unknown)
+
+
+def bilm_perplexity(bilm: BiLM, sentences: Iterable[Sequence[str]]) -> Perplexities:
+    """Registered as ``perplexity``: see :meth:`BiLM.perplexity`.
+
+    :raises ValueError: the biLM came from no file, or from one without a softmax; or no sentence
+        has a word.
+    """
+    if bilm.source is None:
+        raise ValueError(
+            "This biLM was not read from a file, so it has no softmax, without which there are no "
+            "probabilities. Expected BiLM.from_pretrained of a directory that spacy elmo train "
+            "wrote, such as model-best."
+        )
+    return summarize(score_sentences(*with_softmax(bilm, bilm.source), sentences))
 
 
 def perplexity(loss: float) -> float:

@@ -61,22 +61,37 @@ def load_language_model(
     :raises ValueError: a file is missing or damaged, or the files do not belong together.
     """
     path = Path(path)
-    if path.exists() and not has_softmax(path):
+    if path.exists():
+        _require_softmax(path)
+    model, vocabulary = with_softmax(BiLM.from_pretrained(path), path)
+    return model.eval(), vocabulary
+
+
+def with_softmax(bilm: BiLM, path: Path) -> Tuple[LanguageModel, Vocabulary]:
+    """A biLM with the softmax and the vocabulary of a directory that :func:`save_language_model`
+    wrote.
+
+    :raises ValueError: as :func:`load_language_model`.
+    """
+    _require_softmax(path)
+    vocabulary = Vocabulary.from_disk(path / VOCABULARY_FILE)
+    head = _read_head(path / SOFTMAX_FILE, bilm.config.projection_dim, len(vocabulary))
+    return LanguageModel(bilm, head.to(bilm.device)).train(bilm.training), vocabulary
+
+
+def has_softmax(path: Union[str, "PathLike[str]"]) -> bool:
+    """Whether a model has the files that :func:`load_language_model` needs beside the biLM."""
+    return all((Path(path) / name).is_file() for name in (VOCABULARY_FILE, SOFTMAX_FILE))
+
+
+def _require_softmax(path: Path) -> None:
+    if not has_softmax(path):
         missing = [n for n in (VOCABULARY_FILE, SOFTMAX_FILE) if not (path / n).is_file()]
         raise ValueError(
             f"{path} has no {' and no '.join(missing)}: a biLM without its softmax gives vectors, "
             "but no probabilities. Expected a directory that spacy elmo train wrote, such as "
             "model-best."
         )
-    bilm = BiLM.from_pretrained(path)
-    vocabulary = Vocabulary.from_disk(path / VOCABULARY_FILE)
-    head = _read_head(path / SOFTMAX_FILE, bilm.config.projection_dim, len(vocabulary))
-    return LanguageModel(bilm, head).eval(), vocabulary
-
-
-def has_softmax(path: Union[str, "PathLike[str]"]) -> bool:
-    """Whether a model has the files that :func:`load_language_model` needs beside the biLM."""
-    return all((Path(path) / name).is_file() for name in (VOCABULARY_FILE, SOFTMAX_FILE))
 
 
 def _read_head(path: Path, projection_dim: int, n_words: int) -> SoftmaxHead:

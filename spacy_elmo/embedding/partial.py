@@ -1,0 +1,137 @@
+"""The directory of a file that is being made, which a killed process leaves behind: data, and a
+journal of what is whole."""
+
+import json
+import shutil
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any, Dict, List, Optional, Type
+
+from ..training.files import write_files
+
+fcntl: Optional[ModuleType]
+try:
+    import fcntl
+except ImportError:
+    # Windows. Two runs at a time that make the same file are not noticed there.
+    fcntl = None
+
+JOURNAL_FILE = "journal.json"
+LOCK_FILE = "lock"
+
+Settings = Dict[str, Any]
+
+# What the settings are called where a user gives them.
+OPTIONS = {
+    "version": "version of spacy-elmo",
+    "model": "model",
+    "input": "input",
+    "format": "format",
+    "layers": "layers",
+    "precision": "precision",
+    "initial_state": "initial state",
+    "batch_tokens": "batch tokens",
+    "keep_sentences": "forget sentences",
+}
+
+
+class PartialDirectory:
+    """The directory beside an output that is not complete. A context manager, which keeps other
+    processes away and at the end removes a directory without a journal.
+
+    :param output: the path of the output.
+    :param resume: whether to go on with what is there.
+    :param overwrite: whether to replace what is there.
+    """
+
+    def __init__(self, output: Path, *, resume: bool, overwrite: bool) -> None:
+        self.output = output
+        self.path = output.with_name(output.name + ".partial")
+        self._resume = resume
+        self._overwrite = overwrite
+        self._lock: Any = None
+        self._is_removed = False
+
+    def __enter__(self) -> "PartialDirectory":
+        """
+        :raises FileExistsError: a run that was stopped left it, and it is not said what to do.
+        :raises BlockingIOError: another process makes the same output.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock = (self.path / LOCK_FILE).open("wb")
+        try:
+            if fcntl is not None:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.close()
+            raise BlockingIOError(
+                f"Another process is writing {self.output}. Wait for its end, or write elsewhere."
+            ) from None
+        if self._has_journal() and not self._resume:
+            if not self._overwrite:
+                self._lock.close()
+                raise FileExistsError(
+                    f"{self.path} is of a run that was stopped. Go on with it (--resume), or start "
+                    "anew (--overwrite)."
+                )
+            (self.path / JOURNAL_FILE).unlink()
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        if not self._is_removed and not self._has_journal():
+            self.remove()
+        self._lock.close()
+
+    def remove(self) -> None:
+        """Remove the directory with all that is in it."""
+        # Without the journal, what a kill leaves is not taken for something to go on with.
+        (self.path / JOURNAL_FILE).unlink(missing_ok=True)
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._is_removed = True
+
+    def read_journal(self, settings: Settings) -> Optional[Dict[str, Any]]:
+        """What was last written to the journal, if there is one.
+
+        :param settings: those of this run.
+        :raises ValueError: the journal is of a run with other settings, or damaged.
+        """
+        path = self.path / JOURNAL_FILE
+        if not self._has_journal():
+            return None
+        try:
+            journal = json.loads(path.read_text(encoding="utf-8"))
+            different = differences(dict(journal["settings"]), settings)
+            found: Dict[str, Any] = dict(journal["state"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{path} is damaged ({type(error).__name__}: {error}). Start anew (--overwrite)."
+            ) from error
+        if different:
+            raise ValueError(
+                f"{self.path} is of a run with other settings: {different}. Give the same ones, or "
+                "start anew (--overwrite)."
+            )
+        return found
+
+    def write_journal(self, settings: Settings, state: Dict[str, Any]) -> None:
+        """Note that everything up to here is on the disk."""
+        text = json.dumps({"settings": settings, "state": state})
+        write_files(self.path, {JOURNAL_FILE: text.encode("ascii")})
+
+    def _has_journal(self) -> bool:
+        return (self.path / JOURNAL_FILE).exists()
+
+
+def differences(before: Settings, now: Settings) -> str:
+    """In which settings two runs differ, in words; empty where they do not."""
+    found: List[str] = []
+    for name in sorted({*before, *now}):
+        if before.get(name) != now.get(name):
+            values = f"{before.get(name)!r:.60} before, {now.get(name)!r:.60} now"
+            found.append(f"{OPTIONS.get(name, name)} ({values})")
+    return ", ".join(found)
