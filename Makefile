@@ -10,7 +10,7 @@ quickstart: $(INSTALLED)
 	cd projects/quickstart && $(abspath $(BIN))/python -m spacy project run all
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 test-slow: $(INSTALLED)
 	$(BIN)/python -m pytest -m slow

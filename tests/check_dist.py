@@ -13,11 +13,12 @@ ROOT = Path(__file__).parent.parent
 
 USE = """
 import importlib.metadata, pathlib, sys
+import numpy
 import spacy
 import spacy_elmo
 from spacy import registry
 
-checkout, kind = sys.argv[1:]
+checkout, kind, vectors = sys.argv[1:]
 place = pathlib.Path(spacy_elmo.__file__).resolve()
 assert pathlib.Path(checkout) not in place.parents, place
 assert importlib.metadata.version("spacy-elmo") == spacy_elmo.__version__
@@ -38,7 +39,22 @@ assert doc.tensor.shape == (3, 16) and (doc.tensor == loaded.tensor).all()
 bilm = spacy_elmo.BiLM(spacy_elmo.BiLMConfig.from_dict(sizes))
 bilm.save_pretrained("native")
 assert (spacy_elmo.BiLM.from_pretrained("native").embed([["a"]])[0] == bilm.embed([["a"]])[0]).all()
+
+bundled = spacy.blank("en")
+bundled.add_pipe("elmo")
+expected = numpy.load(vectors)
+assert numpy.abs(bundled("I deposited it at the bank.").tensor - expected).max() < 1e-5
 print(f"{kind}: {len(points)} entry points load, a pipeline trains, saves and loads")
+"""
+
+
+#: Run in the checkout: what the bundled model gives there.
+EMBED = """
+import sys
+import numpy, spacy
+nlp = spacy.blank("en")
+nlp.add_pipe("elmo")
+numpy.save(sys.argv[1], nlp("I deposited it at the bank.").tensor)
 """
 
 
@@ -49,6 +65,8 @@ def run(*command: object, cwd: Path) -> None:
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        vectors = folder / "vectors.npy"
+        run(sys.executable, "-c", EMBED, vectors, cwd=ROOT)
         # What git tracks, so that a forgotten file is missed here rather than by a user.
         tracked = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True)
         for file in filter(None, tracked.split("\0")):
@@ -64,7 +82,8 @@ def main() -> None:
         (folder / "work").mkdir()
         for kind, file in (("wheel", wheel), ("sdist", sdist)):
             run(*pip, file, cwd=folder / "work")
-            run(python, "-W", "error::UserWarning", "-c", USE, ROOT, kind, cwd=folder / "work")
+            use = (python, "-W", "error::UserWarning", "-c", USE, ROOT, kind, vectors)
+            run(*use, cwd=folder / "work")
             run(python, "-m", "spacy", "elmo", "train", "--help", cwd=folder / "work")
             run(python, "-m", "pip", "uninstall", "--quiet", "--yes", "spacy-elmo", cwd=folder)
 

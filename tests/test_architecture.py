@@ -15,21 +15,15 @@ PACKAGE = ROOT / "spacy_elmo"
 #: What the modules of a part may import of the package. Nothing may import upwards.
 RULE = {
     "bilm": {"bilm", "registry"},
-    "formats": {"formats", "bilm", "registry"},
-    "models": {"models", "formats", "bilm", "registry"},
+    "pretrained": set(),
+    "formats": {"formats", "pretrained", "bilm", "registry"},
+    "models": {"models", "formats", "pretrained", "bilm", "registry"},
     "pipeline": {"pipeline", "models", "formats", "bilm", "registry"},
     "training": {"training", "formats", "bilm", "registry", "about"},
     "embedding": {"embedding", "training", "formats", "bilm", "registry", "about"},
     "cli": {
-        "cli",
-        "embedding",
-        "training",
-        "pipeline",
-        "models",
-        "formats",
-        "bilm",
-        "registry",
-        "about",
+        *("cli", "embedding", "training", "pipeline", "models", "formats", "pretrained", "bilm"),
+        *("registry", "about"),
     },
 }
 

@@ -8,6 +8,7 @@ from typing import Any, Collection, Dict, Iterator, List, Mapping, Optional, Tup
 
 from .. import registry
 from ..bilm import BiLM
+from ..pretrained import BUNDLED, find_bundled
 from . import native
 from .archives import is_archive, unpacked
 from .checks import listed
@@ -19,9 +20,9 @@ AnyPath = Union[str, "PathLike[str]"]
 def load(path: AnyPath) -> BiLM:
     """The biLM at a path, in any registered format, on the CPU and in evaluation mode.
 
-    :param path: a directory; a ``.zip`` or ``.tar.gz`` of one; or one file of weights: native
-        ``.safetensors``, ``.hdf5`` with its options beside it, or a ``.pkl`` of ELMoForManyLangs
-        with what belongs to it.
+    :param path: the name of a bundled model; a directory; a ``.zip`` or ``.tar.gz`` of one; or
+        one file of weights: native ``.safetensors``, ``.hdf5`` with its options beside it, or a
+        ``.pkl`` of ELMoForManyLangs with what belongs to it.
     :raises FileNotFoundError: there is nothing at the path.
     :raises ValueError: nothing supported is there, or a file is damaged, or files do not fit
         each other; the message names the file and the field or tensor.
@@ -40,11 +41,12 @@ def opened(path: AnyPath, also: Collection[str] = ()) -> Iterator[Tuple[Format, 
     :raises FileNotFoundError: there is nothing at the path.
     :raises ValueError: nothing supported is there, or an archive is damaged.
     """
-    path = Path(path)
+    bundled = find_bundled(path)
+    path = Path(path) if bundled is None else bundled.path
     if not path.exists():
         message = (
             f"{path} does not exist. Expected a directory, an archive (.zip, .tar.gz) or a file of "
-            f"weights with {_wanted()}."
+            f"weights with {_wanted()}; or the name of a bundled model ({', '.join(BUNDLED)})."
         )
         if path.parent.is_dir():
             message += f" {path.parent} holds: {_contents(path.parent)}."

@@ -8,6 +8,7 @@ from thinc.types import Floats2d, Floats3d
 
 from ..bilm import BATCH_TOKENS, InitialState
 from ..bilm.bilm import INITIAL_STATES
+from ..pretrained import DEFAULT
 from .elmo import ElmoSettings, build_elmo, settings_of
 from .encoder import SourceT, build_encoder, lazy_bilm
 from .layer_store import LayerStore
@@ -19,7 +20,7 @@ from .types import ElmoModelT, ScalarMixModelT, SegmenterT, Tok2VecModelT
 
 def build_elmo_v1(
     *,
-    source: Optional[SourceT] = None,
+    source: Optional[SourceT] = DEFAULT,
     width: Optional[int] = None,
     segments: Optional[SegmenterT] = None,
     initial_state: InitialState = "warm",
@@ -29,9 +30,10 @@ def build_elmo_v1(
     """Registered as ``spacy-elmo.Elmo.v1``: the model of the ``elmo`` component, Docs to layers.
 
     source (Optional[Union[str, Dict[str, Any]]]): Where the biLM comes from when it is first
-        needed: the path of weights in any supported format (relative paths from the working
-        directory), or the sizes of a biLM with random weights (the fields of
-        ``spacy_elmo.BiLMConfig``). A saved pipeline holds its weights and never looks at it again.
+        needed: the name of a bundled model; the path of weights in any supported format
+        (relative paths from the working directory); the sizes of a biLM with random weights (the
+        fields of ``spacy_elmo.BiLMConfig``); or None, where ``initialize`` gives one. A saved
+        pipeline holds its weights and never looks at it again.
     width (Optional[int]): The width of the vectors, 2 x projection_dim, for other blocks of a
         config to refer to; checked where it is given.
     segments (Optional[Callable]): Cuts Docs into what the biLM reads in one go; by default

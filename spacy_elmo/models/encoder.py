@@ -18,15 +18,27 @@ from ..bilm import BiLM, BiLMConfig, InitialState
 from ..bilm.bilm import plan_batches
 from ..formats import load
 from ..formats.native import from_bytes, to_bytes
+from ..pretrained import find_bundled
 
-#: A path to weights of any supported format, or the sizes of a biLM with random weights.
+#: The name of a bundled model, a path to weights of any supported format, or the sizes of a biLM
+#: with random weights.
 SourceT = Union[str, Path, Dict[str, Any]]
 
 NO_SOURCE = (
-    "The elmo component has no weights. Give it a biLM: "
+    "The elmo component has no weights: its source is null, and no saved pipeline or "
+    "[initialize.components.elmo] gave any. Give it a biLM: "
     'nlp.add_pipe("elmo", config={"model": {"source": "path/to/weights"}}), or in a config '
     '[components.elmo.model] source = "path/to/weights". Weights are a directory, .zip or .tar.gz '
     "in any supported format; `spacy elmo train config.cfg --output DIR` makes them from your text."
+)
+
+OTHER_LANGUAGE = (
+    "The bundled biLM {name!r} was trained on {bundled!r}, but this pipeline's language is "
+    "{lang!r}. Give a biLM of that language: "
+    'nlp.add_pipe("elmo", config={{"model": {{"source": "path/to/weights"}}}}). To train one on '
+    "your text: `spacy elmo init-bilm my.cfg --lang {lang}`, then `spacy elmo train my.cfg "
+    "--output my_bilm --paths.train my_text/ --paths.dev held_out.txt`, and source = "
+    '"my_bilm/model-best". (To use the bundled one all the same: source = "{path}".)'
 )
 
 
@@ -42,6 +54,8 @@ class LazyBiLM(nn.Module):
         super().__init__()
         self.source = resolve_source(source)
         self.width = width
+        #: spaCy's code of the pipeline's language; none where it is not known.
+        self.lang: Optional[str] = None
         self.bilm: Optional[BiLM] = None
 
     def get(self) -> BiLM:
@@ -52,7 +66,7 @@ class LazyBiLM(nn.Module):
         if self.bilm is None:
             if self.source is None:
                 raise ValueError(NO_SOURCE)
-            self.load(self.source)
+            self.load_source()
             if isinstance(self.source, dict):
                 warnings.warn(
                     "The elmo component has random weights: its source gives sizes, and nothing "
@@ -63,6 +77,23 @@ class LazyBiLM(nn.Module):
                 )
         assert self.bilm is not None
         return self.bilm
+
+    def load_source(self) -> None:
+        """Take the biLM of the config's ``source``, in place of any other. No source: no change.
+
+        :raises ValueError: it cannot be read, its width is another, or it is a bundled model of
+            another language than the pipeline's.
+        """
+        if self.source is None:
+            return
+        bundled = None if isinstance(self.source, dict) else find_bundled(self.source)
+        if bundled is not None and self.lang not in (None, bundled.lang):
+            raise ValueError(
+                OTHER_LANGUAGE.format(
+                    name=bundled.name, bundled=bundled.lang, lang=self.lang, path=bundled.path
+                )
+            )
+        self.load(self.source)
 
     def load(self, source: SourceT) -> None:
         """Take the biLM of a source, in place of any other.
@@ -114,7 +145,7 @@ def resolve_source(source: Optional[SourceT]) -> Optional[SourceT]:
         raise ValueError(
             "[components.elmo.model] source is ''; expected the path of weights, sizes, or null."
         )
-    if not isinstance(source, (str, Path)):
+    if not isinstance(source, (str, Path)) or find_bundled(source) is not None:
         return source
     path = Path(source).expanduser().absolute()
     return path if path.exists() else source

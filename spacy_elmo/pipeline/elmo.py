@@ -28,7 +28,7 @@ set_tensor = true
 
 [elmo.model]
 @architectures = "spacy-elmo.Elmo.v1"
-source = null
+source = "en_elmo_sm"
 width = null
 initial_state = "warm"
 batch_tokens = 4096
@@ -56,6 +56,7 @@ def make_elmo(
     set_tensor: bool,
 ) -> "Elmo":
     """Make an ``elmo`` component, see :class:`Elmo`."""
+    lazy_bilm(model.layers[0]).lang = nlp.lang
     return Elmo(
         nlp.vocab,
         model,
@@ -338,8 +339,8 @@ class Elmo(TrainablePipe):
         module = lazy_bilm(self.model.layers[0])
         if source is not None:
             module.load(source)
-        elif module.bilm is None and module.source is not None:
-            module.load(module.source)
+        elif module.bilm is None:
+            module.load_source()
         self.model.initialize(X=docs)
         self._mix()
         self._check_tensor_readers()

@@ -93,7 +93,7 @@ class TrainingSettings:
     :param device: ``cpu``, ``cuda``, ``cuda:N``, or ``auto``: ``cuda`` where there is one. With
         several processes, ``cuda`` is a device for each.
     :param precision: of the products of a training step. ``bfloat16`` is fast on CUDA and on CPUs
-        with AMX. Weights, optimizer and evaluations are float32 anyway.
+        with AMX or AVX-512 BF16. Weights, optimizer and evaluations are float32 anyway.
     :param init: a model to start from instead of random weights.
     """
 

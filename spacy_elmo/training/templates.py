@@ -352,7 +352,7 @@ n_threads = 0
 # "cpu", "cuda", "cuda:1" or so, or "auto": cuda where there is one.
 device = "auto"
 # "float32", or "bfloat16", which is about twice as fast on NVIDIA GPUs from Ampere on and on CPUs
-# with AMX (lscpu lists amx_bf16), and slower on other CPUs. Weights stay float32.
+# whose flags (lscpu) have amx_bf16 or avx512_bf16, and slower on others. Weights stay float32.
 precision = "float32"
 # A model to start from, of any format; its sizes are those of [bilm]. null for random weights.
 init = null

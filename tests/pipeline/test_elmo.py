@@ -46,7 +46,7 @@ def test_the_mix_of_the_tensor_is_a_setting(make_nlp, choice, expected_weights, 
 
 def test_without_a_source_the_first_use_says_how_to_give_one():
     nlp = spacy.blank("en")
-    nlp.add_pipe("elmo")
+    nlp.add_pipe("elmo", config={"model": {"source": None}})
     for use in (lambda: nlp("Hello"), nlp.initialize):
         with pytest.raises(ValueError, match='"source": "path/to/weights".*spacy elmo train'):
             use()

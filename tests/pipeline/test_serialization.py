@@ -82,7 +82,7 @@ def test_a_source_that_was_not_needed_yet_is_saved_too(make_nlp, tmp_path):
 
 def test_a_pipe_without_weights_can_be_saved(tmp_path):
     nlp = spacy.blank("en")
-    nlp.add_pipe("elmo")
+    nlp.add_pipe("elmo", config={"model": {"source": None}})
     nlp.to_disk(tmp_path)
     with pytest.raises(ValueError, match="has no weights"):
         spacy.load(tmp_path)("Hello")
