@@ -10,6 +10,7 @@ from wasabi import msg, table
 
 from ..formats import describe
 from ..pipeline.description import describe_pipeline
+from ..pretrained import BUNDLED
 
 #: What each part that may be missing is for.
 MISSING = {
@@ -27,21 +28,25 @@ Row = Tuple[str, str]
 
 def info_cli(
     source: Annotated[
-        str,
+        Optional[str],
         typer.Argument(
-            metavar="SRC",
-            help="Weights of any supported format (directory, archive or file), or a pipeline "
-            "(directory or installed package)",
+            metavar="[SRC]",
+            help="Weights of any supported format (directory, archive, file or the name of a "
+            "bundled model), or a pipeline (directory or installed package)",
         ),
-    ],
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON")] = False,
 ) -> None:
     """
     What weights are: format, sizes, parameters, and what is missing. Of a pipeline: the same of
     each elmo component, its settings, and the weights and gamma of each component's mix of layers.
+    Without SRC: the models that come with the package.
     """
     try:
-        if is_pipeline(source):
+        if source is None:
+            found = {name: describe(name) for name in BUNDLED}
+            rows = list(bundled_rows(found))
+        elif is_pipeline(source):
             found = describe_pipeline(spacy.load(source))
             found["path"] = source
             rows = list(pipeline_rows(found))
@@ -64,6 +69,17 @@ def is_pipeline(source: str) -> bool:
     if path.exists():
         return (path / "config.cfg").is_file() and (path / "meta.json").is_file()
     return spacy.util.is_package(source)
+
+
+def bundled_rows(found: Dict[str, Any]) -> Iterator[Row]:
+    """The table of the models that come with the package."""
+    for name, model in found.items():
+        size = sum(model["files"].values()) / 1e6
+        yield (
+            name,
+            f"language {BUNDLED[name].lang}, width {model['width']}, {model['n_layers']} layers, "
+            f"{model['n_parameters']:,} parameters, {size:.1f} MB",
+        )
 
 
 def weights_rows(found: Dict[str, Any]) -> Iterator[Row]:

@@ -2,6 +2,7 @@
 ``tests/pipeline/test_description.py``.)"""
 
 import gzip
+import json
 
 import pytest
 
@@ -11,6 +12,17 @@ from .. import oracle
 from ..formats.allennlp_files import make_config, make_state_dict, write_archive, write_model
 from ..formats.test_archives import make_zip
 from .commands import info, invoke, one_line
+
+
+def test_without_a_source_it_lists_what_comes_with_the_package():
+    printed = invoke("info").output
+    assert "en_elmo_sm" in printed and "language en, width 256, 3 layers" in printed
+    assert list(json.loads(invoke("info", "--json").output)) == ["en_elmo_sm"]
+
+
+def test_a_bundled_model_goes_by_its_name():
+    found, _ = info("en_elmo_sm")
+    assert (found["format"], found["stored_as"], found["warm_state"]) == ("native", "float16", True)
 
 
 def test_native(tmp_path, bilm):
