@@ -39,7 +39,9 @@ class ElmoSettings:
     ) -> Dict[str, Any]:
         """The config of a listener's stand-in, see ``Language.replace_listeners``. spaCy gives the
         component's ``tok2vec`` block, wherever in it the listener is."""
-        listener = find_block(listener_cfg, "spacy-elmo.ElmoListener.v1") or {}
+        listener = find_listener(listener_cfg) or {}
+        if listener.get("@architectures") == TOK2VEC_ELMO:
+            return {**listener, "elmo": elmo_cfg, "frozen": self.frozen}
         return {
             "@architectures": "spacy-elmo.MixedElmo.v1",
             "elmo": elmo_cfg,
@@ -48,13 +50,18 @@ class ElmoSettings:
         }
 
 
-def find_block(config: Any, architecture: str) -> Optional[Dict[str, Any]]:
-    """The first block of a config with this architecture, at any depth."""
+ELMO_LISTENER = "spacy-elmo.ElmoListener.v1"
+TOK2VEC_ELMO = "spacy-elmo.Tok2VecElmo.v1"
+
+
+def find_listener(config: Any) -> Optional[Dict[str, Any]]:
+    """The first block of a config that makes a listener, at any depth."""
     if not isinstance(config, dict):
         return None
-    if config.get("@architectures") == architecture:
+    name = config.get("@architectures")
+    if name == ELMO_LISTENER or (name == TOK2VEC_ELMO and config.get("elmo") is None):
         return config
-    found = (find_block(value, architecture) for value in config.values())
+    found = (find_listener(value) for value in config.values())
     return next((block for block in found if block is not None), None)
 
 
