@@ -7,6 +7,7 @@ from .convert import convert_cli
 from .evaluate import evaluate_cli
 from .info import info_cli
 from .init_bilm import init_bilm_cli
+from .init_config import init_config_cli
 from .plot import plot_cli
 from .train import train_cli
 
@@ -24,5 +25,6 @@ elmo_cli.command("evaluate")(evaluate_cli)
 elmo_cli.command("plot")(plot_cli)
 elmo_cli.command("convert")(convert_cli)
 elmo_cli.command("info")(info_cli)
+elmo_cli.command("init-config")(init_config_cli)
 
 app.add_typer(elmo_cli)

@@ -15,7 +15,7 @@ from .listener import build_listener
 from .scalar_mix import build_scalar_mix_v1
 from .segments import build_sentences_v1
 from .tok2vec import build_tok2vec_elmo, project_to_width
-from .types import EncodeModelT, ElmoModelT, ScalarMixModelT, SegmenterT, Tok2VecModelT
+from .types import ElmoModelT, EncodeModelT, ScalarMixModelT, SegmenterT, Tok2VecModelT
 
 
 def build_elmo_v1(

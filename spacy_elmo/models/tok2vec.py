@@ -2,7 +2,7 @@
 it, or both (Peters et al. 2018, section 3.3)."""
 
 from dataclasses import dataclass
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple, cast
 
 from spacy.tokens import Doc
 from thinc.api import Maxout, Model, chain, with_array
@@ -159,7 +159,7 @@ def _as_list(model: Tok2VecModelT, vectors: Any, docs: List[Doc]) -> List[Floats
         return vectors
     # The Docs' own lengths: StaticVectors gives none where no Doc has a token.
     lengths = model.ops.asarray1i([len(doc) for doc in docs])
-    return model.ops.unflatten(vectors.dataXd, lengths)
+    return cast(List[Floats2d], model.ops.unflatten(vectors.dataXd, lengths))
 
 
 def _join(model: Tok2VecModelT, left: List[Floats2d], right: List[Floats2d]) -> List[Floats2d]:
