@@ -8,6 +8,7 @@ from .embed import embed_cli
 from .evaluate import evaluate_cli
 from .info import info_cli
 from .init_bilm import init_bilm_cli
+from .init_config import init_config_cli
 from .plot import plot_cli
 from .train import train_cli
 
@@ -26,5 +27,6 @@ elmo_cli.command("embed")(embed_cli)
 elmo_cli.command("plot")(plot_cli)
 elmo_cli.command("convert")(convert_cli)
 elmo_cli.command("info")(info_cli)
+elmo_cli.command("init-config")(init_config_cli)
 
 app.add_typer(elmo_cli)

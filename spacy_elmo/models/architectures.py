@@ -1,6 +1,6 @@
 """The registered architectures: what a config can say."""
 
-from typing import List, Optional
+from typing import Any, List, Literal, Optional
 
 from spacy.tokens import Doc
 from thinc.api import Model, chain
@@ -15,7 +15,8 @@ from .layer_store import LayerStore
 from .listener import build_listener
 from .scalar_mix import build_scalar_mix_v1
 from .segments import build_sentences_v1
-from .types import ElmoModelT, ScalarMixModelT, SegmenterT, Tok2VecModelT
+from .tok2vec import build_tok2vec_elmo, project_to_width
+from .types import ElmoModelT, EncodeModelT, ScalarMixModelT, SegmenterT, Tok2VecModelT
 
 
 def build_elmo_v1(
@@ -92,11 +93,76 @@ def build_mixed_elmo_v1(
     return _mixed(elmo, mix, lazy_bilm(elmo.layers[0]).width)
 
 
+def build_tok2vec_elmo_v1(
+    *,
+    width: int,
+    embed: Model[List[Doc], Any],
+    encode: EncodeModelT,
+    upstream: str = "*",
+    join: Literal["input", "output", "both"] = "input",
+    input_mix: Optional[ScalarMixModelT] = None,
+    output_mix: Optional[ScalarMixModelT] = None,
+    project_input: bool = True,
+    elmo: Optional[ElmoModelT] = None,
+    frozen: bool = True,
+) -> Tok2VecModelT:
+    """Registered as ``spacy-elmo.Tok2VecElmo.v1``: a ``tok2vec`` layer like ``spacy.Tok2Vec.v2``,
+    with ELMo joined to the input of the encoder, ``[x; ELMo]``, to its output, ``[h; ELMo]``, or
+    to both, each by a mix of its own.
+
+    width (int): The width of ELMo's vectors, as the ``elmo`` component has it.
+    embed (Model[List[Doc], Union[List[Floats2d], Ragged]]): Docs to token vectors ``x``: any
+        embedding layer, with or without static vectors, or ``spacy.StaticVectors.v2`` alone.
+    encode (Model[List[Floats2d], List[Floats2d]]): Vectors to ``h``: any encoder.
+    upstream (str): The name of the ``elmo`` component, or "*" for the nearest one before.
+    join (str): Where ELMo is joined: "input", "output" or "both".
+    input_mix (Optional[Model]): The mix at the input, by default a learned
+        ``spacy-elmo.ScalarMix.v1``.
+    output_mix (Optional[Model]): The mix at the output, by default another one.
+    project_input (bool): Bring ``[x; ELMo]`` to the encoder's width by a maxout layer. False: the
+        encoder gets both widths together.
+    elmo (Optional[Model[List[Doc], List[Floats3d]]]): A biLM of the component's own, in place of
+        one to listen to, ``spacy-elmo.Elmo.v1``. ``Language.replace_listeners`` sets it.
+    frozen (bool): The biLM of the component's own stays bit-equal.
+    RETURNS (Model[List[Doc], List[Floats2d]]): Vectors, (n_tokens, nO) a Doc. nO is the encoder's
+        width, with ``width`` added where ELMo is joined to the output.
+    RAISES (ValueError): A mix is set where nothing is joined, or the encoder does not tell its
+        width.
+    """
+    if join not in ("input", "output", "both"):
+        raise ValueError(f"'join' is {join!r}; expected 'input', 'output' or 'both'.")
+    mixes = {"input": input_mix, "output": output_mix}
+    for place, mix in mixes.items():
+        if join in (place, "both"):
+            mixes[place] = _sized(mix, width)
+        elif mix is not None:
+            raise ValueError(
+                f"'{place}_mix' is set, but join = {join!r} joins nothing to the {place}. Set join "
+                f"= 'both' or '{place}', or {place}_mix = null."
+            )
+    if elmo is not None:
+        settings_of(elmo).frozen = frozen
+    if mixes["input"] is not None and project_input:
+        encode = project_to_width(encode)
+    return build_tok2vec_elmo(
+        elmo or build_listener(width, upstream),
+        embed,
+        encode,
+        input_mix=mixes["input"],
+        output_mix=mixes["output"],
+    )
+
+
 def _mixed(
     layers: Model[List[Doc], List[Floats3d]], mix: Optional[ScalarMixModelT], width: Optional[int]
 ) -> Tok2VecModelT:
+    model: Model[List[Doc], List[Floats2d]] = chain(layers, _sized(mix, width))
+    return model
+
+
+def _sized(mix: Optional[ScalarMixModelT], width: Optional[int]) -> ScalarMixModelT:
+    """A mix, by default a learned one, that tells its width when the model is built."""
     mix = mix or build_scalar_mix_v1()
     if width is not None:
         mix.set_dim("nO", width)
-    model: Model[List[Doc], List[Floats2d]] = chain(layers, mix)
-    return model
+    return mix

@@ -1,16 +1,16 @@
 """The thinc layer from Docs to the biLM's layers: segments in, rows of every token out."""
 
-from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from dataclasses import dataclass, field
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from spacy.tokens import Doc
 from thinc.api import Model
-from thinc.shims import Shim
 from thinc.types import Floats3d
 
 from ..bilm import BiLM, InitialState
 from .encoder import EncoderModelT, lazy_bilm
 from .layer_store import LayerStore
+from .replacing import StandIns, replace_listener
 from .segments import find_segments
 from .stored_layers import read_or_compute
 from .types import ConstantLayers, ElmoModelT, LayersT, SegmenterT
@@ -26,6 +26,7 @@ class ElmoSettings:
     :param batch_tokens: positions that run in one sub-batch.
     :param frozen: the biLM gives layers, takes no gradient and stays bit-equal.
     :param layer_store: keeps layers while components train on a frozen biLM.
+    :param stand_ins: configs of what takes the places of its listeners.
     """
 
     segments: SegmenterT
@@ -33,29 +34,7 @@ class ElmoSettings:
     batch_tokens: int
     frozen: bool = True
     layer_store: Optional[LayerStore] = None
-
-    def replace_listener_cfg(
-        self, elmo_cfg: Dict[str, Any], listener_cfg: Dict[str, Any]
-    ) -> Dict[str, Any]:
-        """The config of a listener's stand-in, see ``Language.replace_listeners``. spaCy gives the
-        component's ``tok2vec`` block, wherever in it the listener is."""
-        listener = find_block(listener_cfg, "spacy-elmo.ElmoListener.v1") or {}
-        return {
-            "@architectures": "spacy-elmo.MixedElmo.v1",
-            "elmo": elmo_cfg,
-            "mix": listener.get("mix"),
-            "frozen": self.frozen,
-        }
-
-
-def find_block(config: Any, architecture: str) -> Optional[Dict[str, Any]]:
-    """The first block of a config with this architecture, at any depth."""
-    if not isinstance(config, dict):
-        return None
-    if config.get("@architectures") == architecture:
-        return config
-    found = (find_block(value, architecture) for value in config.values())
-    return next((block for block in found if block is not None), None)
+    stand_ins: StandIns = field(default_factory=StandIns)
 
 
 def build_elmo(encoder: EncoderModelT, settings: ElmoSettings) -> ElmoModelT:
@@ -63,7 +42,7 @@ def build_elmo(encoder: EncoderModelT, settings: ElmoSettings) -> ElmoModelT:
     attrs = {
         "elmo_settings": settings,
         "replace_listener": replace_listener,
-        "replace_listener_cfg": settings.replace_listener_cfg,
+        "replace_listener_cfg": settings.stand_ins.add,
     }
     return Model("elmo", forward, init=init, layers=[encoder], dims={"nO": None}, attrs=attrs)
 
@@ -200,17 +179,6 @@ def forward(
         )
 
     return outputs, backprop
-
-
-def replace_listener(model: ElmoModelT) -> ElmoModelT:
-    """Make a copied elmo model independent, see ``Language.replace_listeners``. Optimizers keep
-    their moments by shim id, which a copy shares with its origin until it gets its own."""
-    for node in model.walk():
-        for shim in node.shims:
-            with Shim.global_id_lock:
-                Shim.global_id += 1
-                shim.id = Shim.global_id
-    return model
 
 
 def _no_backprop(d_outputs: List[Floats3d]) -> List:

@@ -7,6 +7,7 @@ whatever is frozen, disabled, rehearsed or retokenized.
 """
 
 import warnings
+import weakref
 import zlib
 from typing import Any, Callable, Iterable, Iterator, List, Optional, Protocol, Sequence, Tuple
 
@@ -38,10 +39,33 @@ class ListenerState:
 
     def __init__(self, upstream_name: str) -> None:
         self.upstream_name = upstream_name
+        self._linked: Callable[[], Optional[Upstream]]
+        self._fallback: Callable[[], Optional[Upstream]]
         self.linked_name: Optional[str] = None
-        self.upstream: Optional[Upstream] = None
         self.component_name: Optional[str] = None
+        self.unlink()
         self.clear()
+
+    @property
+    def upstream(self) -> Optional[Upstream]:
+        """The pipe that is listened to; no longer, once it was removed and is gone."""
+        linked = self._linked()
+        if linked is None and (linked := self._fallback()) is not None:
+            self.linked_name = linked.name
+        return linked
+
+    def link(self, upstream: Upstream) -> None:
+        """Listen to this pipe from now on. The pipeline owns it, not the listener."""
+        self.unlink()
+        self._linked, self.linked_name = weakref.ref(upstream), upstream.name
+
+    def fall_back_to(self, upstream: Upstream) -> None:
+        """Listen to this pipe if the one that is listened to is removed."""
+        self._fallback = weakref.ref(upstream)
+
+    def unlink(self) -> None:
+        self._linked = self._fallback = _nothing
+        self._owned: Optional[Upstream] = None
 
     def clear(self) -> None:
         """Forget the batch."""
@@ -57,14 +81,22 @@ class ListenerState:
 
     def __setstate__(self, state: dict) -> None:
         self.__init__(state["upstream_name"])  # type: ignore[misc]
-        self.__dict__.update(state)
+        if state["upstream"] is not None:
+            self.link(state["upstream"])
+            # A process of nlp.pipe gets no disabled pipe but this one.
+            self._owned = state["upstream"]
+        self.linked_name, self.component_name = state["linked_name"], state["component_name"]
 
     def __deepcopy__(self, memo: dict) -> "ListenerState":
         # A copy listens to the same pipe; copying its model along would double the biLM.
         copied = ListenerState(self.upstream_name)
-        copied.linked_name, copied.upstream = self.linked_name, self.upstream
-        copied.component_name = self.component_name
+        copied.__dict__.update(vars(self))
+        copied.clear()
         return copied
+
+
+def _nothing() -> None:
+    return None
 
 
 def build_listener(width: int, upstream_name: str) -> ListenerModelT:

@@ -21,6 +21,7 @@ ElmoModelT = Model[List[Doc], List[Floats3d]]
 ListenerModelT = Model[List[Doc], List[Floats3d]]
 ScalarMixModelT = Model[List[Floats3d], List[Floats2d]]
 Tok2VecModelT = Model[List[Doc], List[Floats2d]]
+EncodeModelT = Model[List[Floats2d], List[Floats2d]]
 
 #: "learned" (listeners), "stored" (the component), "average", "top", the number of one layer, or a
 #: weight a layer.

@@ -6,9 +6,10 @@ from spacy.language import Language
 from thinc.api import Model
 
 from ..formats import describe_bilm
-from ..models.elmo import find_block, settings_of
+from ..models.elmo import settings_of
 from ..models.encoder import lazy_bilm
 from ..models.listener import state_of
+from ..models.replacing import find_block
 from ..models.scalar_mix import layer_weights
 from .elmo import Elmo
 
@@ -59,7 +60,7 @@ def _describe_elmo(model: Model, component: Any, config: Dict[str, Any]) -> Dict
         "segments": block.get("segments"),
     }
     if is_pipe:
-        names = ("layer_weights", "store_layers", "set_tensor")
+        names = ("layer_weights", "store_layers", "set_tensor", "vector_hooks")
         values.update({name: getattr(component, name) for name in names})
     return {
         "source": block.get("source"),

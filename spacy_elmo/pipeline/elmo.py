@@ -6,7 +6,6 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
 from spacy.errors import Errors
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
-from spacy.pipeline.tok2vec import Tok2Vec, Tok2VecListener
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
@@ -15,9 +14,11 @@ from thinc.api import Config, Model, Optimizer, set_dropout_rate
 from ..models.elmo import bilm_of, embed_docs, settings_of
 from ..models.encoder import SourceT, lazy_bilm
 from ..models.layer_store import LayerStore
-from ..models.listener import layers_extension, receive, state_of, store_layers
+from ..models.listener import layers_extension, receive, store_layers
 from ..models.scalar_mix import fixed_weights, stored_weights
 from ..models.types import ElmoModelT, LayersT, LayerWeightsT
+from .hooks import set_vector_hooks
+from .listened_to import ListenedTo
 
 DEFAULT_CONFIG = """
 [elmo]
@@ -25,6 +26,7 @@ frozen = true
 layer_weights = "average"
 store_layers = null
 set_tensor = true
+vector_hooks = false
 
 [elmo.model]
 @architectures = "spacy-elmo.Elmo.v1"
@@ -54,6 +56,7 @@ def make_elmo(
     layer_weights: LayerWeightsT,
     store_layers: Optional[bool],
     set_tensor: bool,
+    vector_hooks: bool,
 ) -> "Elmo":
     """Make an ``elmo`` component, see :class:`Elmo`."""
     lazy_bilm(model.layers[0]).lang = nlp.lang
@@ -65,10 +68,11 @@ def make_elmo(
         layer_weights=layer_weights,
         store_layers=store_layers,
         set_tensor=set_tensor,
+        vector_hooks=vector_hooks,
     )
 
 
-class Elmo(TrainablePipe):
+class Elmo(ListenedTo, TrainablePipe):
     """Writes a mix of a biLM's layers to ``doc.tensor``, and the layers themselves to
     ``doc._.elmo_layers`` (``doc._.<name>_layers`` under another name) where something listens.
 
@@ -82,7 +86,9 @@ class Elmo(TrainablePipe):
     store_layers (Optional[bool]): Keep all layers on each Doc, 4 x (n_layers + 1) x width bytes a
         token. None: only where a later component listens.
     set_tensor (bool): Write ``doc.tensor``.
-    RAISES (ValueError): ``layer_weights`` names no fixed mix.
+    vector_hooks (bool): Have ``vector`` and ``similarity`` follow ``doc.tensor`` also where spaCy
+        would not, see :func:`set_vector_hooks`.
+    RAISES (ValueError): ``layer_weights`` names no fixed mix, or there are no vectors for hooks.
     """
 
     def __init__(
@@ -95,6 +101,7 @@ class Elmo(TrainablePipe):
         layer_weights: LayerWeightsT = "average",
         store_layers: Optional[bool] = None,
         set_tensor: bool = True,
+        vector_hooks: bool = False,
     ) -> None:
         self.vocab = vocab
         self.model = model
@@ -103,13 +110,19 @@ class Elmo(TrainablePipe):
         self.layer_weights = layer_weights
         self.store_layers = store_layers
         self.set_tensor = set_tensor
+        self.vector_hooks = vector_hooks
         self.frozen = frozen
-        self.listener_map = {}
+        self.init_listening()
         if layer_weights == "learned":
             raise ValueError(
                 f"[components.{name}] layer_weights is 'learned', but no loss reaches doc.tensor; "
                 "expected 'average', 'top', the number of a layer, or a list with a weight a "
                 "layer. Listeners learn mixes of their own."
+            )
+        if vector_hooks and not set_tensor:
+            raise ValueError(
+                f"[components.{name}] vector_hooks = true needs the vectors in doc.tensor, but "
+                "set_tensor is false. Set set_tensor = true or vector_hooks = false."
             )
         layers_extension(name)
 
@@ -131,69 +144,6 @@ class Elmo(TrainablePipe):
     def width(self) -> int:
         """Size of a vector. Loads the biLM if that has not happened."""
         return bilm_of(self.model).width
-
-    # What makes spaCy take this for a component that others listen to: spacy.ty.ListenedToComponent
-
-    @property
-    def listener_map(self) -> Dict[str, List[Model]]:
-        """RETURNS (Dict[str, List[Model]]): The listeners of each component that listens."""
-        return self._listener_map
-
-    @listener_map.setter
-    def listener_map(self, value: Dict[str, List[Model]]) -> None:
-        # spaCy sets an empty map, then calls find_listeners() with each later component in order.
-        self._listener_map = value
-        # Components that read doc.tensor for the vectors of a Tok2Vec component before this one.
-        self._tensor_readers: List[str] = []
-        self._tok2vec_follows = False
-
-    @property
-    def listeners(self) -> List[Model]:
-        """RETURNS (List[Model]): The listeners of all components, in pipeline order."""
-        return [listener for name in self.listener_map for listener in self.listener_map[name]]
-
-    @property
-    def listening_components(self) -> List[str]:
-        """RETURNS (List[str]): The names of the components that listen."""
-        return list(self.listener_map)
-
-    def add_listener(self, listener: Model, component_name: str) -> None:
-        """Link a listener of a later component."""
-        state = state_of(listener)
-        assert state is not None
-        if state.upstream is not None and state.upstream is not self:
-            # It listens to this pipe alone; the other one would wait for its gradients.
-            state.upstream.remove_listener(listener, component_name)
-        state.upstream, state.linked_name = self, self.name
-        state.component_name = component_name
-        listeners = self.listener_map.setdefault(component_name, [])
-        if listener not in listeners:
-            listeners.append(listener)
-
-    def remove_listener(self, listener: Model, component_name: str) -> bool:
-        """Unlink a listener. RETURNS (bool): It was linked."""
-        listeners = self.listener_map.get(component_name, [])
-        if listener not in listeners:
-            return False
-        listeners.remove(listener)
-        if not listeners:
-            del self.listener_map[component_name]
-        return True
-
-    def find_listeners(self, component: Any) -> None:
-        """Link the listeners in a later component's model that name this component or "*". Since
-        spaCy asks upstream components in pipeline order, "*" ends at the nearest one."""
-        model = getattr(component, "model", None)
-        if not isinstance(model, Model):
-            return
-        self._tok2vec_follows |= isinstance(component, Tok2Vec)
-        for node in model.walk():
-            state = state_of(node)
-            if state is not None and state.upstream_name in ("*", self.name):
-                self.add_listener(node, component.name)
-            # A Tok2Vec that follows writes doc.tensor anew for those that listen to it.
-            if isinstance(node, Tok2VecListener) and not self._tok2vec_follows:
-                self._tensor_readers.append(component.name)
 
     # Prediction
 
@@ -233,6 +183,8 @@ class Elmo(TrainablePipe):
                 # spaCy caches the average on first access.
                 doc.vector = None  # type: ignore[assignment]
                 doc.vector_norm = None  # type: ignore[assignment]
+                if self.vector_hooks:
+                    set_vector_hooks(doc)
 
     def _mix(self) -> List[float]:
         bilm = bilm_of(self.model)
