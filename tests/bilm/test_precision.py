@@ -4,7 +4,6 @@ import numpy
 import pytest
 import torch
 
-from spacy_elmo import BiLM
 from spacy_elmo.bilm.precision import autocast
 
 from .test_embed import assert_close, make_sentence
@@ -48,15 +47,3 @@ def test_a_precision_that_is_none_or_not_there_is_named(bilm, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)
     with pytest.raises(ValueError, match=r"this device \(cuda\) does not have"):
         autocast(torch.device("cuda"), "bfloat16")
-
-
-@pytest.mark.slow
-def test_bfloat16_of_published_weights(shared):
-    paths = sorted(path.parent for path in (shared / "fixtures").rglob("options.json"))
-    if not paths:
-        pytest.skip("no published weights in the reference fixtures")
-    for path in paths[:1]:
-        bilm = BiLM.from_pretrained(path)
-        sentences = [["The", "river", "bank", "was", "steep", "."], ["She", "left", "."]]
-        exact, near = bilm.embed(sentences), bilm.embed(sentences, precision="bfloat16")
-        assert (cosines(exact, near) > 0.999).all()
