@@ -5,19 +5,17 @@ the output tanh, the projection is clamped after it, and the clamped projection 
 recurrent input. torch's fused LSTM cannot do this, so the recurrence is our own.
 """
 
-from typing import Iterator, List, NamedTuple, Optional, Tuple
+from typing import List, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from .config import BiLMConfig
 from .dropout import dropout
+from .fixed_weights import Kept, fingerprint
 from .lstm_function import run_lstm
-
-# Positions whose input half of the gates is formed by one product and kept at a time (at the
-# original size 128 MB). It bounds the memory that a long sequence takes.
-POSITIONS_A_PRODUCT = 2048
+from .products import autocast_dtype
+from .recurrence import Recurrence
 
 
 class LSTMState(NamedTuple):
@@ -28,6 +26,13 @@ class LSTMState(NamedTuple):
 
     hidden: Tensor
     cell: Tensor
+
+
+class BiLMState(NamedTuple):
+    """The LSTM states of both directions, one entry a layer."""
+
+    forward: List[LSTMState]
+    backward: List[LSTMState]
 
 
 class LSTMLayer(nn.Module):
@@ -56,6 +61,7 @@ class LSTMLayer(nn.Module):
         run_time_bias[config.cell_size : 2 * config.cell_size] = config.forget_bias
         self.run_time_bias: Tensor
         self.register_buffer("run_time_bias", run_time_bias, persistent=False)
+        self._recurrence: Kept[Recurrence] = Kept()
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -76,7 +82,6 @@ class LSTMLayer(nn.Module):
         :returns: outputs, *Shape:* (n_positions, projection_dim), and each sequence's state
             after its own last step.
         """
-        bias = self.bias + self.run_time_bias
         if torch.is_grad_enabled():
             outputs, hidden, cell = run_lstm(
                 x,
@@ -84,52 +89,29 @@ class LSTMLayer(nn.Module):
                 *state,
                 self.input_weight,
                 self.state_weight,
-                bias,
+                self.bias + self.run_time_bias,
                 self.projection_weight,
                 self.cell_clip,
                 self.proj_clip,
             )
-            return outputs, LSTMState(hidden, cell)
-        return self._run(x, batch_sizes, state, bias)
+        else:
+            outputs, hidden, cell = self._arrange(autocast_dtype(x))(x, batch_sizes, *state)
+        return outputs, LSTMState(hidden, cell)
 
-    def _run(
-        self, x: Tensor, batch_sizes: List[int], state: LSTMState, bias: Tensor
-    ) -> Tuple[Tensor, LSTMState]:
-        """The plain recurrence, which keeps nothing for gradients."""
-        state_weight = self.state_weight.t()
-        hidden, cell = state
-        outputs: List[Tensor] = []
-        ended: List[LSTMState] = []
-        begin = 0
-        for sizes in _split_steps(batch_sizes, POSITIONS_A_PRODUCT):
-            block = x[begin : begin + sum(sizes)]
-            begin += len(block)
-            gates_of_input = functional.linear(block, self.input_weight, bias).split(sizes)
-            for n_running, of_input in zip(sizes, gates_of_input):
-                if n_running < len(hidden):
-                    ended.append(LSTMState(hidden[n_running:], cell[n_running:]))
-                    hidden, cell = hidden[:n_running], cell[:n_running]
-                gates = torch.addmm(of_input, hidden, state_weight)
-                hidden, cell = self._step(gates, cell)
-                outputs.append(hidden)
-        ended.append(LSTMState(hidden, cell))
-        # Sequences that end first stand last in a packed batch.
-        final = [torch.cat(parts) for parts in zip(*reversed(ended))]
-        return torch.cat(outputs), LSTMState(*final)
-
-    def _step(self, gates: Tensor, cell: Tensor) -> LSTMState:
-        in_gate, forget_gate, candidate, out_gate = gates.split(self.cell_size, dim=1)
-        cell = torch.sigmoid(forget_gate) * cell
-        cell = torch.addcmul(cell, torch.sigmoid(in_gate), torch.tanh(candidate))
-        if self.cell_clip is not None:
-            cell = cell.clamp(-self.cell_clip, self.cell_clip)
-        hidden = torch.sigmoid(out_gate) * torch.tanh(cell)
-        if self.projection_weight is not None:
-            hidden = functional.linear(hidden, self.projection_weight)
-            # TensorFlow clips the projection only: a cell's plain output lies within 1 anyway.
-            if self.proj_clip is not None:
-                hidden = hidden.clamp(-self.proj_clip, self.proj_clip)
-        return LSTMState(hidden, cell)
+    def _arrange(self, dtype: torch.dtype) -> Recurrence:
+        key = (dtype, *fingerprint(self.parameters()))
+        return self._recurrence.get(
+            key,
+            lambda: Recurrence(
+                self.input_weight,
+                self.state_weight,
+                self.bias + self.run_time_bias,
+                self.projection_weight,
+                self.cell_clip,
+                self.proj_clip,
+                dtype,
+            ),
+        )
 
 
 class LSTMStack(nn.Module):
@@ -187,15 +169,3 @@ class LSTMStack(nn.Module):
             hidden = like.new_zeros(n_sequences, layer.state_weight.shape[1])
             states.append(LSTMState(hidden, like.new_zeros(n_sequences, layer.cell_size)))
         return states
-
-
-def _split_steps(batch_sizes: List[int], max_positions: int) -> Iterator[List[int]]:
-    block: List[int] = []
-    n_positions = 0
-    for size in batch_sizes:
-        if block and n_positions + size > max_positions:
-            yield block
-            block, n_positions = [], 0
-        block.append(size)
-        n_positions += size
-    yield block

@@ -8,7 +8,10 @@ from thinc.types import Floats2d, Floats3d
 
 from ..bilm import BATCH_TOKENS, InitialState
 from ..bilm.bilm import INITIAL_STATES
+from ..bilm.precision import PRECISIONS, Precision
+from ..bilm.word_cache import MAX_WORDS
 from ..pretrained import DEFAULT
+from .devices import check_device
 from .elmo import ElmoSettings, build_elmo, settings_of
 from .encoder import SourceT, build_encoder, lazy_bilm
 from .layer_store import LayerStore
@@ -27,6 +30,9 @@ def build_elmo_v1(
     initial_state: InitialState = "warm",
     batch_tokens: int = BATCH_TOKENS,
     layer_store: Optional[LayerStore] = None,
+    precision: Precision = "float32",
+    device: str = "auto",
+    cached_words: int = MAX_WORDS,
 ) -> ElmoModelT:
     """Registered as ``spacy-elmo.Elmo.v1``: the model of the ``elmo`` component, Docs to layers.
 
@@ -46,6 +52,11 @@ def build_elmo_v1(
     layer_store (Optional[LayerStore]): Keeps the layers of a frozen biLM while components train
         on them, ``spacy-elmo.MemoryStore.v1`` or ``spacy-elmo.DiskStore.v1``. None: they are
         computed in every epoch.
+    precision (str): "float32", or "bfloat16" for the LSTMs' products where nothing is trained:
+        faster on CPUs and GPUs that have such products, and not quite the same vectors.
+    device (str): Where the biLM computes: "auto" (where spaCy does), "cpu", "cuda", "cuda:N" or
+        "mps". Without CuPy, vectors come back to the CPU.
+    cached_words (int): Words whose context-free vectors are kept, 0 for none.
     RETURNS (Model[List[Doc], List[Floats3d]]): Layers, (n_layers + 1, n_tokens, width) a Doc.
     RAISES (ValueError): A value is out of its range.
     """
@@ -58,8 +69,23 @@ def build_elmo_v1(
         raise ValueError(
             f"[components.elmo.model] batch_tokens is {batch_tokens}; expected 1 or more."
         )
+    if precision not in PRECISIONS:
+        raise ValueError(
+            f"[components.elmo.model] precision is {precision!r}; expected 'float32' or 'bfloat16'."
+        )
+    check_device(device)
+    if cached_words < 0:
+        raise ValueError(
+            f"[components.elmo.model] cached_words is {cached_words}; expected 0 (none) or more."
+        )
     settings = ElmoSettings(
-        segments or build_sentences_v1(), initial_state, batch_tokens, layer_store=layer_store
+        segments or build_sentences_v1(),
+        initial_state,
+        batch_tokens,
+        precision,
+        device,
+        cached_words,
+        layer_store=layer_store,
     )
     return build_elmo(build_encoder(source, width), settings)
 

@@ -4,10 +4,13 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from spacy.tokens import Doc
-from thinc.api import Model
+from thinc.api import Model, NumpyOps
 from thinc.types import Floats3d
 
 from ..bilm import BiLM, InitialState
+from ..bilm.precision import Precision
+from ..bilm.word_cache import MAX_WORDS
+from .devices import find_device, move_to
 from .encoder import EncoderModelT, lazy_bilm
 from .layer_store import LayerStore
 from .replacing import StandIns, replace_listener
@@ -24,6 +27,9 @@ class ElmoSettings:
     :param segments: cuts Docs into segments.
     :param initial_state: what the LSTMs remember before a segment.
     :param batch_tokens: positions that run in one sub-batch.
+    :param precision: of the LSTMs' products where nothing is trained.
+    :param device: where the biLM computes, see :func:`find_device`.
+    :param cached_words: words whose context-free vectors are kept, 0 for none.
     :param frozen: the biLM gives layers, takes no gradient and stays bit-equal.
     :param layer_store: keeps layers while components train on a frozen biLM.
     :param stand_ins: configs of what takes the places of its listeners.
@@ -32,6 +38,9 @@ class ElmoSettings:
     segments: SegmenterT
     initial_state: InitialState
     batch_tokens: int
+    precision: Precision = "float32"
+    device: str = "auto"
+    cached_words: int = MAX_WORDS
     frozen: bool = True
     layer_store: Optional[LayerStore] = None
     stand_ins: StandIns = field(default_factory=StandIns)
@@ -53,9 +62,13 @@ def settings_of(model: ElmoModelT) -> ElmoSettings:
 
 
 def bilm_of(model: ElmoModelT) -> BiLM:
-    """The biLM of an elmo model, loaded and warmed up now if it has not been."""
+    """The biLM of an elmo model, loaded, on its device and warmed up."""
+    settings = settings_of(model)
+    device = find_device(settings.device)
     bilm = lazy_bilm(model.layers[0]).get()
-    if settings_of(model).initial_state == "warm":
+    move_to(bilm, device)
+    bilm.word_cache.max_words = settings.cached_words
+    if settings.initial_state == "warm":
         bilm.warm_up()
     if model.has_dim("nO") is None:
         model.set_dim("nO", bilm.width)
@@ -86,6 +99,7 @@ def embed_docs(
         [segment.words for segment in segments],
         initial_state=settings.initial_state,
         batch_tokens=settings.batch_tokens,
+        precision=settings.precision,
         layer_weights=layer_weights,
     ):
         segment = segments[number]
@@ -162,6 +176,12 @@ def forward(
     if settings.layer_store is not None:
         settings.layer_store.close()
     bilm = bilm_of(model)
+    if bilm.device.type != "cpu" and isinstance(model.ops, NumpyOps):
+        raise ValueError(
+            f"frozen is false and the biLM is on {bilm.device}, where spaCy has no optimizer "
+            "without CuPy. Install spacy[cuda12x] and call spacy.require_gpu(), or set "
+            "[components.elmo.model] device = 'cpu'."
+        )
     outputs = [model.ops.alloc3f(bilm.config.mixture_size, len(doc), bilm.width) for doc in docs]
     segments = find_segments(settings.segments, docs)
     if not segments:

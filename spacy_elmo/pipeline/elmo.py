@@ -34,6 +34,9 @@ source = "en_elmo_sm"
 width = null
 initial_state = "warm"
 batch_tokens = 4096
+precision = "float32"
+device = "auto"
+cached_words = 32768
 
 [elmo.model.segments]
 @misc = "spacy-elmo.sentences.v1"

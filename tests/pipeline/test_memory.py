@@ -4,6 +4,8 @@
 import subprocess
 import sys
 
+import pytest
+
 MEASURE = """
 import resource, sys
 import spacy, torch
@@ -34,6 +36,19 @@ assert [len(d.tensor) for d in out] == [len(d) for d in docs]
 """
 )
 
+VERY_LONG_DOC = (
+    MEASURE.replace("[[1, 8], [2, 8], [3, 16]]", "[[1, 32], [2, 32], [3, 64], [4, 128], [5, 256]]")
+    .replace('"projection_dim": 64', '"projection_dim": 128')
+    .replace('"cell_size": 256', '"cell_size": 1024')
+    + """
+nlp(doc(5_000))
+long = doc(100_000)
+before = peak()
+nlp(long)
+print(peak() - before)
+"""
+)
+
 MANY_CALLS = (
     MEASURE
     + """
@@ -61,3 +76,9 @@ def test_pitfall_13_a_long_doc_beside_short_ones():
 
 def test_pitfall_14_many_calls():
     assert measure(MANY_CALLS) < 20
+
+
+@pytest.mark.slow
+def test_a_very_long_doc_takes_little_more_than_its_vectors():
+    # At the size sm the vectors of 100,000 tokens are 102 MB.
+    assert measure(VERY_LONG_DOC) < 250

@@ -167,7 +167,7 @@ def test_measurements_that_cannot_be_reported_are_named(monkeypatch, tmp_path):
     with pytest.raises(ValueError, match="has no .json file"):
         run(report, monkeypatch, *args)
     (tmp_path / "other.json").write_text('{"kind": "weather"}', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"other.json: kind is 'weather'; expected one of train"):
+    with pytest.raises(ValueError, match=r"other.json: kind is 'weather'; expected one of inf"):
         run(report, monkeypatch, *args)
 
 

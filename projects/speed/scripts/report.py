@@ -5,11 +5,12 @@ import json
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, Sequence, Tuple
 
-from . import report_heads, report_training
+from . import report_heads, report_inference, report_training
 from .tables import Measurement
 
 # Each kind of measurement: what writes its section, and what draws its row of two panels.
 KINDS: Dict[str, Tuple[Callable[[Measurement], str], Callable[[Measurement, Any, Any], None]]] = {
+    "inference": (report_inference.write_section, report_inference.draw),
     "training": (report_training.write_section, report_training.draw),
     "heads": (report_heads.write_section, report_heads.draw),
 }

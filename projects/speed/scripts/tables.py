@@ -23,5 +23,5 @@ def describe(machine: Dict[str, Any]) -> str:
     ]
     text = ", ".join(parts) + ".\n"
     if machine["device_type"] == "cpu" and not machine["has_amx"]:
-        text += "\nThis CPU has no AMX, without which bfloat16 gains little or nothing.\n"
+        text += "\nThis CPU has no AMX, with which bfloat16 gains most.\n"
     return text
