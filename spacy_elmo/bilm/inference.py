@@ -53,7 +53,7 @@ def start_states(bilm: "BiLM", state: Optional[BiLMState], n_sentences: int) -> 
 
     :param state: the state of one sequence before it; none for zeros.
     """
-    tensors = [*bilm.parameters()]
+    tensors: List[Tensor] = [*bilm.parameters()]
     if state is not None:
         tensors += [part for stack in state for layer in stack for part in layer]
     key: Fingerprint = (autocast_dtype(tensors[0]), *fingerprint(tensors))

@@ -1,6 +1,7 @@
 """Where the biLM of a pipeline computes."""
 
 import re
+from typing import Callable, Dict
 
 import torch
 from thinc.util import get_torch_default_device
@@ -31,11 +32,11 @@ def find_device(name: str) -> torch.device:
         device: torch.device = get_torch_default_device()
     else:
         device = torch.device(name)
-    is_there = {
+    checks: Dict[str, Callable[[], bool]] = {
         "cuda": lambda: (device.index or 0) < torch.cuda.device_count(),
         "mps": torch.backends.mps.is_available,
-    }.get(device.type, lambda: True)
-    if not is_there():
+    }
+    if device.type in checks and not checks[device.type]():
         raise ValueError(
             f"[components.elmo.model] device is {name!r}, but torch {torch.__version__} finds no "
             f"such device; set device = 'cpu', or install a torch built for it."

@@ -24,13 +24,17 @@ from torch.utils.benchmark import Timer
 
 from spacy_elmo import BiLM, BiLMConfig
 from spacy_elmo.bilm.fixed_weights import FixedLinear
+from spacy_elmo.bilm.precision import Precision
 from spacy_elmo.models.encoder import lazy_bilm
 
 from . import textbook
 from .machine import describe_machine, time_it
 from .products import RUN_TIME
 
-PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+PRECISIONS: Dict[Precision, torch.dtype] = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+}
 
 _FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
 
@@ -106,7 +110,11 @@ def rate_of_products(config: BiLMConfig, rows: int, dtype: torch.dtype) -> float
     ):
         left = torch.randn(rows, inner).to(dtype)
         right = torch.randn(columns, inner).to(dtype)
-        names = {"left": left, "right": right.t(), "result": left.new_empty(rows, columns)}
+        names: Dict[str, Any] = {
+            "left": left,
+            "right": right.t(),
+            "result": left.new_empty(rows, columns),
+        }
         names["packed"] = FixedLinear(right)
         codes = ("torch.mm(left, right, out=result)", "packed(left)")
         with torch.inference_mode():
@@ -123,7 +131,7 @@ def rate_of_products(config: BiLMConfig, rows: int, dtype: torch.dtype) -> float
 def make_nlp(bilm: BiLM, precision: str) -> Language:
     """A pipeline with only ``elmo``, around a biLM that is there already."""
     nlp = spacy.blank("xx")
-    elmo = nlp.add_pipe("elmo", config={"model": {"precision": precision}})
+    elmo: Any = nlp.add_pipe("elmo", config={"model": {"precision": precision}})
     lazy_bilm(elmo.model.layers[0]).take(bilm, "the measurement")
     return nlp
 
@@ -141,7 +149,7 @@ def in_batches(sentences: Sentences, size: int) -> Iterator[Sentences]:
         yield sentences[begin : begin + size]
 
 
-def embed(bilm: BiLM, precision: str, sentences: Sentences, size: int = BATCH) -> None:
+def embed(bilm: BiLM, precision: Precision, sentences: Sentences, size: int = BATCH) -> None:
     for batch in in_batches(sentences, size):
         bilm.embed(batch, initial_state="warm", precision=precision)
 

@@ -46,6 +46,7 @@ def encode(bilm: BiLM, sentences: Sequence[Sequence[str]]) -> Tensor:
 
 def token_vectors(bilm: BiLM, ids: Tensor) -> Tensor:
     layer = bilm.token_layer
+    assert layer.char_embedding is not None
     characters = layer.char_embedding(ids).transpose(1, 2)
     pooled = [convolution(characters).amax(dim=2) for convolution in layer.convolutions]
     x = torch.cat(pooled, dim=1)
@@ -59,6 +60,7 @@ def run_stack(stack: LSTMStack, x: Tensor) -> List[Tensor]:
     """Each layer's outputs. *Shape:* (n_sentences, longest, projection_dim)"""
     outputs: List[Tensor] = []
     for number, layer in enumerate(stack.layers):
+        assert isinstance(layer, LSTMLayer)
         y = run_layer(layer, x)
         x = y + x if stack.use_skip_connections and number > 0 else y
         outputs.append(x)
