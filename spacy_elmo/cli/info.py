@@ -42,6 +42,7 @@ def info_cli(
     each elmo component, its settings, and the weights and gamma of each component's mix of layers.
     Without SRC: the models that come with the package.
     """
+    found: Dict[str, Any]
     try:
         if source is None:
             found = {name: describe(name) for name in BUNDLED}

@@ -1,19 +1,15 @@
 """Layers of segments, from the store where they are there, else from the biLM."""
 
 from dataclasses import dataclass
-from typing import Any, Dict, List, Sequence
+from typing import Dict, List, Sequence
 
 import numpy
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ..bilm import BiLM, InitialState
+from ..bilm.fixed_weights import Fingerprint, fingerprint
 from .layer_store import LayerStore, key_of
 from .segments import Segment
-
-#: Numbers of each tensor that are compared, to tell whether it changed.
-N_COMPARED = 64
 
 
 def read_or_compute(
@@ -59,40 +55,20 @@ def read_or_compute(
     return [found[key] for key in keys]
 
 
-@dataclass(eq=False)
+@dataclass
 class Origin:
     """What the layers of a segment depend on beside its words.
 
-    Versions tell what torch writes in place. thinc's optimizers write to the memory of a weight
-    past torch, and move every number of it, so some of them are compared as well: all of them
-    would take longer than to read the layers.
-
     :param bilm: the biLM itself, which may be exchanged as a whole.
     :param initial_state: what the LSTMs remember before a segment.
-    :param places: address and version of each tensor.
-    :param numbers: some numbers of each tensor.
+    :param weights: tells whether they are the same as before.
     """
 
     bilm: BiLM
     initial_state: InitialState
-    places: List[Any]
-    numbers: Tensor
+    weights: Fingerprint
 
     @classmethod
     def of(cls, bilm: BiLM, initial_state: InitialState) -> "Origin":
         """The origin of what a biLM computes now."""
-        tensors = [*bilm.parameters(), *bilm.buffers()]
-        # Tensors that were made in inference mode count no versions.
-        places = [(t.data_ptr(), 0 if t.is_inference() else t._version) for t in tensors]
-        flat = [tensor.detach().flatten() for tensor in tensors]
-        numbers = torch.cat([t[:: max(1, len(t) // N_COMPARED)].float() for t in flat])
-        return cls(bilm, initial_state, places, numbers)
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Origin)
-            and self.bilm is other.bilm
-            and self.initial_state == other.initial_state
-            and self.places == other.places
-            and torch.equal(self.numbers, other.numbers)
-        )
+        return cls(bilm, initial_state, fingerprint([*bilm.parameters(), *bilm.buffers()]))

@@ -152,6 +152,10 @@ class Stepper:
         _require_finite(result.loss, norm_, step + 1, learn_rate)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+        # torch's fused optimizers do not count as changes of the weights, which what is made of
+        # them for inference would miss.
+        for parameter in self.parameters:
+            torch.autograd.graph.increment_version(parameter)
         return result
 
     def _set_rates(self, factor: float) -> float:

@@ -126,9 +126,24 @@ def change_by_gradient(bilm, parameter):
     parameter.data.mul_(1.5)
 
 
-@pytest.mark.parametrize(
-    "change", [change_in_place, change_by_loading, change_new_data, change_by_gradient]
-)
+def change_by_a_fused_optimizer(bilm, parameter):
+    # torch does not count its changes either, and the gradient is gone afterwards.
+    optimizer = torch.optim.AdamW([parameter], lr=0.3, fused=True)
+    parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+
+
+CHANGES = [
+    change_in_place,
+    change_by_loading,
+    change_new_data,
+    change_by_gradient,
+    change_by_a_fused_optimizer,
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize(
     "name", ["token_layer.projection.bias", "backward_lstm.layers.1.state_weight"]
 )

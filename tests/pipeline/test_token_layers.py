@@ -46,7 +46,8 @@ def test_a_model_of_manylangs_in_a_pipeline(tmp_path, encoder, n_layers):
         assert same(parameters(loaded), parameters(nlp))
         again = loaded(" ".join(WORDS))
         assert [token.tag_ for token in again] == [token.tag_ for token in doc]
-    numpy.testing.assert_array_equal(from_disk(" ".join(WORDS)).tensor, doc.tensor)
+    # A word's vector is rounded in other ways beside other words, of which some were cached.
+    numpy.testing.assert_allclose(from_disk(" ".join(WORDS)).tensor, doc.tensor, atol=1e-5)
 
 
 def test_fine_tuning_leaves_a_frozen_table_alone(tmp_path):
