@@ -18,7 +18,7 @@ RULE = {
     "pretrained": set(),
     "formats": {"formats", "pretrained", "bilm", "registry"},
     "models": {"models", "formats", "pretrained", "bilm", "registry"},
-    "pipeline": {"pipeline", "models", "formats", "bilm", "registry"},
+    "pipeline": {"pipeline", "models", "formats", "pretrained", "bilm", "registry"},
     "training": {"training", "formats", "bilm", "registry", "about"},
     "embedding": {"embedding", "training", "formats", "bilm", "registry", "about"},
     "cli": {

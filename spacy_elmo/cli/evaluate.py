@@ -92,6 +92,9 @@ def evaluate_cli(
     """
     outputs = [path for path in (sentences_path, tokens_path) if path is not None]
     printer = _Printer(to_stderr=STDOUT in outputs)
+    for path in outputs:
+        if path.exists() and Path(text_path).exists() and path.samefile(text_path):
+            printer.fail(f"{path} is the text itself; expected another place for the scores.")
     if len(outputs) == 2 and sentences_path == tokens_path:
         printer.fail(f"--sentences and --tokens are both {tokens_path}; expected two places.")
     try:

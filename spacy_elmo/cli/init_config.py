@@ -7,6 +7,7 @@ import typer
 from wasabi import msg
 
 from ..pipeline.templates import COMPONENTS, make_pipeline_config
+from ..pretrained import DEFAULT
 from ..training.files import write_files
 
 
@@ -15,8 +16,13 @@ def init_config_cli(
         Path, typer.Argument(help="File to save the config to, or - for standard output")
     ],
     source: Annotated[
-        str, typer.Option("--source", "-s", help="The biLM, in any supported format")
-    ],
+        str,
+        typer.Option(
+            "--source",
+            "-s",
+            help="The biLM: name of a bundled one, or path in any supported format",
+        ),
+    ] = DEFAULT,
     lang: Annotated[
         str, typer.Option("--lang", "-l", help="Two-letter code of the language")
     ] = "en",

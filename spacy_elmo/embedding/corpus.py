@@ -101,6 +101,10 @@ def embed_corpus(
         batch_tokens=batch_tokens,
         progress=progress or _ignore,
     )
+    are_paths = isinstance(source, (str, Path)) and isinstance(output, (str, Path))
+    if are_paths and os.path.exists(output) and os.path.exists(source):
+        if os.path.samefile(source, output):
+            raise ValueError(f"The output {output} is the input; expected another file.")
     reader = Reader(lang, lambda n, total: job.progress("read", n, total))
     sentences = reader.read(source)
     name = str(source) if isinstance(source, (str, Path)) else "The input"

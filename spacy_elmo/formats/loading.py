@@ -73,7 +73,7 @@ def opened(path: AnyPath, also: Collection[str] = ()) -> Iterator[Tuple[Format, 
         there = (
             f"It holds: {_contents(path)}." if path.is_dir() else "It is a file of another kind."
         )
-        raise ValueError(f"No biLM found in {path}. Looked for {_wanted()}. {there}")
+        raise ValueError(f"No biLM found in {path}. {_hint(path)}Looked for {_wanted()}. {there}")
     yield found[0], path
 
 
@@ -97,10 +97,21 @@ def save(
         of the biLM's own ``metadata``.
     :param precision: the type of the stored weights: ``float32``, or ``float16`` for a file of
         half the size. Both are read as float32.
-    :raises ValueError: the path is a file, or a weight is NaN or infinite, or beyond what float16
-        holds.
+    :raises ValueError: the path is a file or holds weights in another format, or a weight is NaN
+        or infinite, or beyond what float16 holds.
     """
-    native.write(bilm, Path(path), metadata, precision)
+    path = Path(path)
+    others = (
+        [form.name for form in matching(path) if form is not native.NATIVE]
+        if (path.is_dir())
+        else []
+    )
+    if others:
+        raise ValueError(
+            f"{path} holds weights in another format ({', '.join(others)}); with two in one "
+            "directory none could be loaded. Give another directory."
+        )
+    native.write(bilm, path, metadata, precision)
 
 
 def write(bilm: BiLM, path: AnyPath, format_name: str) -> None:
@@ -121,6 +132,15 @@ def write(bilm: BiLM, path: AnyPath, format_name: str) -> None:
 def formats() -> Dict[str, Format]:
     """All registered formats by name, sorted."""
     return dict(sorted(registry.formats.get_all().items()))
+
+
+def _hint(path: Path) -> str:
+    if not path.is_dir():
+        return ""
+    if (path / "config.cfg").is_file() and (path / "meta.json").is_file():
+        return "It is a pipeline of spaCy, for spacy.load; weights are expected here. "
+    inside = [str(child) for child in sorted(path.iterdir()) if child.is_dir() and matching(child)]
+    return f"Did you mean {' or '.join(inside[:3])}? " if inside else ""
 
 
 def _wanted() -> str:

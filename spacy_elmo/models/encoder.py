@@ -18,7 +18,7 @@ from ..bilm import BiLM, BiLMConfig, InitialState
 from ..bilm.bilm import plan_batches
 from ..formats import load
 from ..formats.native import from_bytes, to_bytes
-from ..pretrained import find_bundled
+from ..pretrained import check_language, find_bundled
 
 #: The name of a bundled model, a path to weights of any supported format, or the sizes of a biLM
 #: with random weights.
@@ -30,15 +30,6 @@ NO_SOURCE = (
     'nlp.add_pipe("elmo", config={"model": {"source": "path/to/weights"}}), or in a config '
     '[components.elmo.model] source = "path/to/weights". Weights are a directory, .zip or .tar.gz '
     "in any supported format; `spacy elmo train config.cfg --output DIR` makes them from your text."
-)
-
-OTHER_LANGUAGE = (
-    "The bundled biLM {name!r} was trained on {bundled!r}, but this pipeline's language is "
-    "{lang!r}. Give a biLM of that language: "
-    'nlp.add_pipe("elmo", config={{"model": {{"source": "path/to/weights"}}}}). To train one on '
-    "your text: `spacy elmo init-bilm my.cfg --lang {lang}`, then `spacy elmo train my.cfg "
-    "--output my_bilm --paths.train my_text/ --paths.dev held_out.txt`, and source = "
-    '"my_bilm/model-best". (To use the bundled one all the same: source = "{path}".)'
 )
 
 
@@ -86,13 +77,8 @@ class LazyBiLM(nn.Module):
         """
         if self.source is None:
             return
-        bundled = None if isinstance(self.source, dict) else find_bundled(self.source)
-        if bundled is not None and self.lang not in (None, bundled.lang):
-            raise ValueError(
-                OTHER_LANGUAGE.format(
-                    name=bundled.name, bundled=bundled.lang, lang=self.lang, path=bundled.path
-                )
-            )
+        if not isinstance(self.source, dict):
+            check_language(self.source, self.lang)
         self.load(self.source)
 
     def load(self, source: SourceT) -> None:

@@ -38,7 +38,8 @@ def describe_pipeline(nlp: Language) -> Dict[str, Any]:
         model = getattr(component, "model", None)
         if not isinstance(model, Model):
             continue
-        config = nlp.get_pipe_config(name)
+        # With its variables filled in, such as a source that stands among the paths.
+        config = nlp.config.interpolate()["components"][name]
         for node in model.walk():
             if node.name == ELMO and "elmo_settings" in node.attrs:
                 found["elmo"][name] = _describe_elmo(node, component, config)

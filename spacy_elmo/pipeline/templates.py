@@ -9,6 +9,7 @@ from spacy.util import get_lang_class, load_config_from_str, load_model_from_con
 from thinc.api import Config
 
 from ..formats import load
+from ..pretrained import check_language
 
 #: Components with a ``tok2vec``, in the order that spaCy's own pipelines have.
 COMPONENTS = (
@@ -37,7 +38,8 @@ def make_pipeline_config(lang: str, pipeline: Sequence[str], source: str) -> str
     pipeline (Sequence[str]): Some of :data:`COMPONENTS`; ``elmo`` comes before them.
     source (str): The biLM, in any supported format, from which the widths are taken.
     RETURNS (str): The config.
-    RAISES (ValueError): There is no such language or component, or the biLM cannot be read.
+    RAISES (ValueError): There is no such language or component, or the biLM cannot be read or is a
+        bundled one of another language.
     """
     for number, name in enumerate(pipeline):
         if name not in COMPONENTS or name in pipeline[:number]:
@@ -52,6 +54,7 @@ def make_pipeline_config(lang: str, pipeline: Sequence[str], source: str) -> str
         get_lang_class(lang)
     except ImportError as error:
         raise ValueError(f"lang is {lang!r}: {error}") from error
+    check_language(source, lang)
     bilm = load(source)
     skeleton = load_config_from_str(_SKELETON, interpolate=False)
     skeleton["paths"]["bilm"] = source

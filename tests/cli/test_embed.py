@@ -144,6 +144,13 @@ def test_faults_are_one_message(
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_the_input_is_not_overwritten(model, text, tmp_path):
+    before = text.read_bytes()
+    done = invoke("embed", model, text, text, "--format", "npz", "--overwrite")
+    assert done.exit_code == 1 and "is the input" in one_line(done.output)
+    assert text.read_bytes() == before
+
+
 def test_too_little_memory_is_one_message(model, text, tmp_path, monkeypatch):
     def fail(*args, **kwargs):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")

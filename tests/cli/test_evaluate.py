@@ -185,6 +185,13 @@ def test_a_failed_evaluation_leaves_the_scores_of_before(model_path, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"model", "bad.txt", "tokens.jsonl"}
 
 
+def test_the_text_is_not_overwritten(model_path, text_path):
+    before = text_path.read_bytes()
+    done = invoke("evaluate", model_path, text_path, "--sentences", text_path)
+    assert done.exit_code == 1 and "is the text itself" in one_line(done.output)
+    assert text_path.read_bytes() == before
+
+
 def test_ctrl_c_is_one_message(model_path, text_path, tmp_path, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt

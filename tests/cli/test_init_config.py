@@ -84,6 +84,7 @@ def test_another_language_and_format(tmp_path):
         (["-p", " , "], "pipeline is empty; expected some of"),
         (["-l", "qq"], "lang is 'qq'"),
         (["-s", "nothing"], "nothing"),
+        (["-s", "en_elmo_sm", "-l", "de"], "trained on 'en', but this pipeline's language is 'de'"),
     ],
 )
 def test_what_cannot_be_is_named_and_writes_nothing(bilm, tmp_path, arguments, expected):
@@ -101,3 +102,9 @@ def test_a_file_that_is_there_stays(bilm, tmp_path):
     assert done.exit_code == 1 and "give --force" in one_line(done.output)
     assert path.read_text() == "mine"
     assert invoke("init-config", path, "-s", bilm, "--force", "-p", "tagger").exit_code == 0
+
+
+def test_without_a_source_it_is_the_bundled_bilm():
+    done = invoke("init-config", "-", "-p", "tagger")
+    assert done.exit_code == 0, done.output
+    assert 'bilm = "en_elmo_sm"' in done.output and "width = 256" in done.output

@@ -90,6 +90,26 @@ def test_directory_with_many_files(tmp_path):
         load(tmp_path)
 
 
+def test_the_folder_around_models(tmp_path, bilm):
+    save(bilm, tmp_path / "model-best")
+    with pytest.raises(ValueError, match=r"Did you mean .*model-best\?"):
+        load(tmp_path)
+
+
+def test_the_folder_of_a_pipeline(tmp_path):
+    for name in ("config.cfg", "meta.json"):
+        (tmp_path / name).write_text("")
+    with pytest.raises(ValueError, match="It is a pipeline of spaCy, for spacy.load"):
+        load(tmp_path)
+
+
+def test_saving_beside_another_format(tmp_path, bilm):
+    write(bilm, tmp_path, "bilm-tf")
+    with pytest.raises(ValueError, match=r"holds weights in another format \(bilm-tf\)"):
+        bilm.save_pretrained(tmp_path)
+    assert_same(load(tmp_path), bilm)
+
+
 @pytest.mark.parametrize("data", [b"", b"x", b"<S>\n</S>\n<UNK>\n", bytes(1000)])
 def test_file_of_another_kind(tmp_path, data):
     (tmp_path / "vocab.txt").write_bytes(data)

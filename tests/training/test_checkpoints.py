@@ -198,9 +198,7 @@ def test_a_run_killed_at_random_moments_ends_the_same(tmp_path, never_stopped, s
     moments = random.Random(seed)
     n_kills = 0
     # Longer from time to time, so that a busy machine gets on too.
-    while not run_killed(
-        config, tmp_path / "out", moments.uniform(0.0, 0.3) * (1 + n_kills / 10)
-    ):
+    while not run_killed(config, tmp_path / "out", moments.uniform(0.0, 0.3) * (1 + n_kills / 10)):
         n_kills += 1
         assert n_kills < 100
     assert n_kills > 0
