@@ -101,10 +101,8 @@ def embed_corpus(
         batch_tokens=batch_tokens,
         progress=progress or _ignore,
     )
-    are_paths = isinstance(source, (str, Path)) and isinstance(output, (str, Path))
-    if are_paths and os.path.exists(output) and os.path.exists(source):
-        if os.path.samefile(source, output):
-            raise ValueError(f"The output {output} is the input; expected another file.")
+    if isinstance(source, (str, Path)) and isinstance(output, (str, Path)):
+        _check_places(Path(source), Path(output))
     reader = Reader(lang, lambda n, total: job.progress("read", n, total))
     sentences = reader.read(source)
     name = str(source) if isinstance(source, (str, Path)) else "The input"
@@ -250,6 +248,11 @@ class _Job:
             os.replace(complete, partial.output)
             partial.remove()
         return EmbeddedCorpus(spool.n_sentences, spool.n_tokens, spool.n_tokens - n_before)
+
+
+def _check_places(source: Path, output: Path) -> None:
+    if source.exists() and output.exists() and source.samefile(output):
+        raise ValueError(f"The output {output} is the input; expected another file.")
 
 
 def _find_format(format: Optional[str], output: Union[str, Path, BinaryIO]) -> str:
