@@ -28,7 +28,7 @@ from .fixed_weights import Kept
 from .inference import MAX_SENTENCES, expand_states, run_batch, start_states
 from .joint_lstm import run_joint_lstm
 from .lstm import BiLMState, LSTMStack, LSTMState
-from .packing import Packing
+from .packing import PackedWords
 from .precision import Precision, autocast
 from .token_layer import TokenLayer
 from .token_reader import TokenReader
@@ -98,9 +98,7 @@ class BiLM(nn.Module):
         :raises ValueError: nothing supported is there, or the files contradict each other; the
             message names the file, the field and both shapes.
         """
-        bilm: BiLM = registry.persistence.get("load")(path)
-        bilm.source = Path(path).absolute()
-        return bilm
+        return registry.persistence.get("load")(path)
 
     def save_pretrained(self, path: Union[str, "PathLike[str]"]) -> None:
         """Write ``config.json`` and ``model.safetensors`` into a directory, both or neither.
@@ -136,21 +134,11 @@ class BiLM(nn.Module):
         :returns: a tensor a sentence, *Shape:* (n_layers + 1, n_tokens, width), and the state
             after each sentence, rows by falling length.
         """
-        word_rows: Dict[str, int] = {}
-        positions = [
-            word_rows.setdefault(word, len(word_rows))
-            for sentence in sentences
-            for word in (BOS, *sentence, EOS)
-        ]
-        lengths = [len(sentence) + 2 for sentence in sentences]
-        packing = Packing.from_lengths(lengths)
-        rows = packing.rows.to(self.device)
-        reverse = packing.reverse.to(self.device)
-        packed_words = torch.empty_like(rows)
-        packed_words[rows] = torch.tensor(positions, device=self.device)
-
+        marked = [[BOS, *sentence, EOS] for sentence in sentences]
+        packed = PackedWords.of(marked, self.device)
+        rows, reverse, batch_sizes = packed.rows, packed.reverse, packed.batch_sizes
         # The character convolutions run once a distinct word.
-        tokens = self.encode_words(list(word_rows))[packed_words]
+        tokens = self.encode_words(packed.words)[packed.numbers]
         before = BiLMState(*state) if state is not None else (None, None)
         halves = [(tokens, tokens)]
         if self.encoder_projection is not None:
@@ -159,18 +147,18 @@ class BiLM(nn.Module):
                 self.backward_lstm,
                 self.encoder_projection,
                 tokens,
-                packing.batch_sizes,
+                batch_sizes,
                 reverse,
                 before,
             )
             halves.append(top)
         else:
-            ahead, state_ahead = self.forward_lstm(tokens, packing.batch_sizes, before[0])
-            back, state_back = self.backward_lstm(tokens[reverse], packing.batch_sizes, before[1])
+            ahead, state_ahead = self.forward_lstm(tokens, batch_sizes, before[0])
+            back, state_back = self.backward_lstm(tokens[reverse], batch_sizes, before[1])
             halves.extend((f, b[reverse]) for f, b in zip(ahead, back))
         # [n_layers + 1, n_positions, width], sentence by sentence
         layers = torch.stack([torch.cat(pair, dim=1)[rows] for pair in halves])
-        by_sentence = [part[:, 1:-1] for part in layers.split(lengths, dim=1)]
+        by_sentence = [part[:, 1:-1] for part in layers.split(packed.lengths, dim=1)]
         return by_sentence, BiLMState(state_ahead, state_back)
 
     def embed(

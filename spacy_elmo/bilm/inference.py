@@ -5,7 +5,7 @@ what a direction has read is the same for all sentences, so it is kept with the 
 direction gives at its last mark is never used, so it is left out.
 """
 
-from typing import TYPE_CHECKING, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple
 
 import numpy
 import torch
@@ -16,7 +16,7 @@ from .characters import BOS, EOS
 from .fixed_weights import Fingerprint, fingerprint
 from .joint_lstm import run_joint_lstm
 from .lstm import BiLMState, LSTMState
-from .packing import Packing
+from .packing import PackedWords
 from .products import autocast_dtype
 from .token_layer import WORDS_A_CHUNK
 from .word_cache import in_chunks
@@ -94,36 +94,28 @@ def run_batch(
     :returns: an array of its own a sentence, *Shape:* (n_layers + 1, n_tokens, width) or
         (n_tokens, width), and the states after each sentence.
     """
-    word_rows: Dict[str, int] = {}
-    positions = [
-        word_rows.setdefault(word, len(word_rows)) for sentence in sentences for word in sentence
-    ]
-    lengths = [len(sentence) for sentence in sentences]
-    packing = Packing.from_lengths(lengths)
-    device = bilm.device
-    rows, reverse = packing.rows.to(device), packing.reverse.to(device)
-    packed_words = torch.empty_like(rows)
-    packed_words[rows] = torch.tensor(positions, device=device)
-    tokens = word_vectors(bilm, list(word_rows))[packed_words]
+    packed = PackedWords.of(sentences, bilm.device)
+    rows, reverse, batch_sizes = packed.rows, packed.reverse, packed.batch_sizes
+    tokens = word_vectors(bilm, packed.words)[packed.numbers]
 
     before = (None, None) if state is None else state
     stacks = bilm.forward_lstm, bilm.backward_lstm
     # Where each direction has each position, sentence by sentence.
     halves: Tuple[_Half, _Half]
     if bilm.encoder_projection is None:
-        ahead, state_ahead = stacks[0](tokens, packing.batch_sizes, before[0])
-        back, state_back = stacks[1](tokens[reverse], packing.batch_sizes, before[1])
+        ahead, state_ahead = stacks[0](tokens, batch_sizes, before[0])
+        back, state_back = stacks[1](tokens[reverse], batch_sizes, before[1])
         halves = [([tokens, *ahead], rows)], [([tokens], rows), (back, reverse[rows])]
     else:
         (top_ahead, top_back), (state_ahead, state_back) = run_joint_lstm(
-            *stacks, bilm.encoder_projection, tokens, packing.batch_sizes, reverse, before
+            *stacks, bilm.encoder_projection, tokens, batch_sizes, reverse, before
         )
         halves = [([tokens, top_ahead], rows)], [([tokens, top_back], rows)]
     both = [_gather(parts, layer_weights) for parts in halves]
     arrays = torch.cat(both, dim=-1).float().cpu().numpy()
-    ends = numpy.cumsum(lengths)
+    ends = numpy.cumsum(packed.lengths)
     # A copy of its own: a view would keep the layers of the whole sub-batch alive.
-    found = [arrays[..., end - n : end, :].copy() for n, end in zip(lengths, ends)]
+    found = [arrays[..., end - n : end, :].copy() for n, end in zip(packed.lengths, ends)]
     return found, BiLMState(state_ahead, state_back)
 
 

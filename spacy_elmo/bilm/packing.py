@@ -6,7 +6,7 @@ one contiguous block, and no padding exists that could leak into a result.
 """
 
 from dataclasses import dataclass
-from typing import List, Sequence
+from typing import Dict, List, Sequence
 
 import torch
 from torch import Tensor
@@ -49,3 +49,37 @@ class Packing:
         reverse = torch.empty_like(rows)
         reverse[rows] = mirrored
         return cls(order=order, batch_sizes=running.tolist(), rows=rows, reverse=reverse)
+
+
+@dataclass(frozen=True)
+class PackedWords:
+    """The words of a packed batch.
+
+    :param words: the distinct words.
+    :param numbers: which of them each packed row is. *Shape:* (n_positions,)
+    :param lengths: positions of each sentence.
+    :param batch_sizes: see :class:`Packing`, as ``rows`` and ``reverse``, here on the device.
+    """
+
+    words: List[str]
+    numbers: Tensor
+    lengths: List[int]
+    batch_sizes: List[int]
+    rows: Tensor
+    reverse: Tensor
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sequence[str]], device: torch.device) -> "PackedWords":
+        """Pack sentences of one word or more; marks are words like others."""
+        numbers_of: Dict[str, int] = {}
+        positions = [
+            numbers_of.setdefault(word, len(numbers_of))
+            for sentence in sentences
+            for word in sentence
+        ]
+        lengths = [len(sentence) for sentence in sentences]
+        packing = Packing.from_lengths(lengths)
+        rows, reverse = packing.rows.to(device), packing.reverse.to(device)
+        numbers = torch.empty_like(rows)
+        numbers[rows] = torch.tensor(positions, device=device)
+        return cls(list(numbers_of), numbers, lengths, packing.batch_sizes, rows, reverse)

@@ -3,17 +3,16 @@
 import os
 import sys
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, BinaryIO, List, Optional, Type, Union
+from typing import Annotated, BinaryIO, List, Optional, Union
 
 import typer
 from tqdm import tqdm
-from wasabi import Printer
 
 from ..bilm import BATCH_TOKENS, BiLM
 from ..embedding import EmbeddedCorpus, Layers, embed_corpus
 from ..embedding.sinks import SINKS
 from .evaluate import device_of
+from .screen import BarOwner, ResultPrinter
 from .train import INTERRUPTED, is_out_of_memory
 
 STREAM = "-"
@@ -105,7 +104,7 @@ def embed_cli(
     OUTPUT appears when it is complete. What is done until then is in OUTPUT.partial, and --resume
     goes on from there. .npz, .safetensors and .parquet can be piped: give - and --format.
     """
-    printer = _Printer(to_stderr=output_path == STREAM)
+    printer = ResultPrinter(to_stderr=output_path == STREAM)
     with _Bar() as bar:
         try:
             layers = _choose_layers(all_layers, top, average, layer, mix)
@@ -194,24 +193,13 @@ def _told(result: EmbeddedCorpus, output_path: str) -> str:
     return f"{where}, {result.n_tokens:,} tokens{resumed}, {result.n_sentences:,} sentences"
 
 
-class _Bar:
+class _Bar(BarOwner):
     """Shows how much is read, then how much is embedded, tokens/s and the time left. It is shown
-    on the standard error, where that is a screen. A context manager."""
+    on the standard error, where that is a screen."""
 
     def __init__(self) -> None:
-        self._bar: Optional["tqdm[None]"] = None
+        super().__init__()
         self._what = ""
-
-    def __enter__(self) -> "_Bar":
-        return self
-
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
-        self.close()
 
     def show(self, what: str, n: int, total: int) -> None:
         """Show that ``n`` of ``total`` bytes are read, or tokens embedded."""
@@ -232,24 +220,3 @@ class _Bar:
             )
         assert self._bar is not None
         self._bar.update(n - self._bar.n)
-
-    def close(self) -> None:
-        """End the bar, so that what is printed next starts on a line of its own."""
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
-
-
-class _Printer:
-    """Prints where vectors do not go."""
-
-    def __init__(self, to_stderr: bool) -> None:
-        self._to_stderr = to_stderr
-        self._printer = Printer(no_print=True)
-
-    def good(self, text: str) -> None:
-        typer.echo(self._printer.good(text), err=self._to_stderr)
-
-    def fail(self, title: str, text: str, status: int) -> None:
-        typer.echo(self._printer.fail(title, text), err=self._to_stderr)
-        sys.exit(status)

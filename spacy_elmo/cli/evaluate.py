@@ -22,14 +22,16 @@ from typing import (
 import torch
 import typer
 from tqdm import tqdm
-from wasabi import Printer
 
 from ..training import SentenceScore, load_language_model, score_sentences, summarize
 from ..training.distributed import find_device
 from ..training.files import open_atomic
 from ..training.scoring import BATCH_SIZE
 from ..training.text.corpus import build_text_corpus_v1
+from .screen import ResultPrinter
 from .train import INTERRUPTED
+
+FAILED = "Evaluation failed"
 
 # Stands for the standard output.
 STDOUT = Path("-")
@@ -91,12 +93,16 @@ def evaluate_cli(
     which "n_unknown" are of unknown words.
     """
     outputs = [path for path in (sentences_path, tokens_path) if path is not None]
-    printer = _Printer(to_stderr=STDOUT in outputs)
+    printer = ResultPrinter(to_stderr=STDOUT in outputs)
     for path in outputs:
         if path.exists() and Path(text_path).exists() and path.samefile(text_path):
-            printer.fail(f"{path} is the text itself; expected another place for the scores.")
+            printer.fail(
+                FAILED, f"{path} is the text itself; expected another place for the scores."
+            )
     if len(outputs) == 2 and sentences_path == tokens_path:
-        printer.fail(f"--sentences and --tokens are both {tokens_path}; expected two places.")
+        printer.fail(
+            FAILED, f"--sentences and --tokens are both {tokens_path}; expected two places."
+        )
     try:
         corpus = build_text_corpus_v1(
             path=text_path, lang=lang, tokenized=tokenized, limit=limit, on_error=on_error
@@ -112,9 +118,9 @@ def evaluate_cli(
             scores = score_sentences(model, vocabulary, corpus, batch_size=batch_size)
             result = summarize(_write(_show_progress(scores), writers))
     except (ValueError, OSError, ImportError) as error:
-        printer.fail(str(error))
+        printer.fail(FAILED, str(error))
     except KeyboardInterrupt:
-        printer.fail("Stopped", INTERRUPTED)
+        printer.fail(FAILED, "Stopped", INTERRUPTED)
     if as_json:
         printer.show(json.dumps(result, indent=2))
         return
@@ -180,21 +186,3 @@ def _show_progress(scores: Iterable[SentenceScore]) -> Iterator[SentenceScore]:
         for score in scores:
             yield score
             bar.update(len(score.words))
-
-
-class _Printer:
-    """Prints where scores do not go."""
-
-    def __init__(self, to_stderr: bool) -> None:
-        self._to_stderr = to_stderr
-        self._printer = Printer(no_print=True)
-
-    def show(self, text: str) -> None:
-        typer.echo(text, err=self._to_stderr)
-
-    def table(self, rows: Dict[str, str]) -> None:
-        self.show(self._printer.table(rows))
-
-    def fail(self, text: str, status: int = 1) -> None:
-        self.show(self._printer.fail("Evaluation failed", text) or "")
-        sys.exit(status)

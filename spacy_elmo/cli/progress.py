@@ -2,14 +2,14 @@
 
 import math
 import sys
-from types import TracebackType
-from typing import Literal, Optional, Sequence, Type
+from typing import Literal, Sequence
 
 from tqdm import tqdm
 from wasabi import msg, row
 
 from ..training import Evaluation, Plan, Reporter, Step
 from ..training.evaluation import perplexity
+from .screen import BarOwner
 
 COLUMNS = ("step", "epoch", "loss", "forward", "backward", "mean", "tokens/s", "")
 WIDTHS = (8, 7, 7, 9, 9, 9, 9, 4)
@@ -26,32 +26,15 @@ BYTES_FORMAT = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}, {remaining} left"
 INTERVAL, INTERVAL_IN_FILE = 0.2, 10.0
 
 
-class ConsoleReporter(Reporter):
+class ConsoleReporter(BarOwner, Reporter):
     """Writes to the standard output, and the bar to the standard error."""
 
     def __init__(self) -> None:
+        super().__init__()
         #: Whether to show steps and evaluations; where a logger does, two tables would mix.
         self.shows_steps = True
-        self._bar: Optional["tqdm[None]"] = None
         self._loss = 0.0
         self._weight = 0.0
-
-    def __enter__(self) -> "ConsoleReporter":
-        return self
-
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the bar, so that what is printed next starts on a line of its own."""
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
 
     def noted(self, message: str) -> None:
         self.close()

@@ -13,7 +13,7 @@ from ..bilm import BiLM
 from .atomic import Writer, write_together
 from .checks import listed
 from .companions import COMPANIONS, SOFTMAX_FILE, find_companions
-from .loading import AnyPath, matching, opened, save, write
+from .loading import AnyPath, opened, refuse_other_formats, save, write
 from .native import PRECISIONS, Precision
 
 #: What a target is called, and the registered format that it stands for.
@@ -91,12 +91,7 @@ def _check_target(target: Path, to: Target, companions: Collection[str], force: 
         )
     if not there:
         return
-    others = [form.name for form in matching(target) if form.name != TARGETS[to]]
-    if others:
-        raise ValueError(
-            f"{target} holds weights in another format ({', '.join(others)}); with two in one "
-            "directory none could be loaded. Give another directory."
-        )
+    refuse_other_formats(target, TARGETS[to])
     stale = [name for name in COMPANIONS if name in there and name not in companions]
     if stale:
         raise ValueError(

@@ -28,7 +28,10 @@ def load(path: AnyPath) -> BiLM:
         each other; the message names the file and the field or tensor.
     """
     with opened(path) as (form, place):
-        return form.read(place)
+        bilm = form.read(place)
+    bundled = find_bundled(path)
+    bilm.source = Path(path).absolute() if bundled is None else bundled.path
+    return bilm
 
 
 @contextmanager
@@ -82,6 +85,18 @@ def matching(path: AnyPath) -> List[Format]:
     return [form for form in formats().values() if form.matches(Path(path))]
 
 
+def refuse_other_formats(directory: Path, format_name: str) -> None:
+    """:raises ValueError: the directory holds weights in another format than this one."""
+    if not directory.is_dir():
+        return
+    others = [form.name for form in matching(directory) if form.name != format_name]
+    if others:
+        raise ValueError(
+            f"{directory} holds weights in another format ({', '.join(others)}); with two in one "
+            "directory none could be loaded. Give another directory."
+        )
+
+
 def save(
     bilm: BiLM,
     path: AnyPath,
@@ -101,16 +116,7 @@ def save(
         or infinite, or beyond what float16 holds.
     """
     path = Path(path)
-    others = (
-        [form.name for form in matching(path) if form is not native.NATIVE]
-        if (path.is_dir())
-        else []
-    )
-    if others:
-        raise ValueError(
-            f"{path} holds weights in another format ({', '.join(others)}); with two in one "
-            "directory none could be loaded. Give another directory."
-        )
+    refuse_other_formats(path, native.NATIVE.name)
     native.write(bilm, path, metadata, precision)
 
 

@@ -97,6 +97,11 @@ def test_an_unknown_name_lists_the_bundled_ones():
         load("en_elmo_xl")
 
 
+def test_perplexity_needs_a_softmax_which_is_no_part_of_it():
+    with pytest.raises(ValueError, match=f"{re.escape(str(FOLDER))} has no vocab.txt"):
+        BiLM.from_pretrained("en_elmo_sm").perplexity([["A", "word"]])
+
+
 def test_the_card_names_the_file(capsys):
     data = (FOLDER / "model.safetensors").read_bytes()
     card = (FOLDER / "README.md").read_text(encoding="utf-8")
