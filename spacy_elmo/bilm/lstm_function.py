@@ -151,19 +151,19 @@ class _LSTM(Function):
             if is_low:
                 # A tanh of the low precision takes longer than one of float32 and two copies.
                 torch.mul(widened.copy_(forget_gate), old_cell, out=new_cell)
-                candidate.copy_(widened.copy_(of_candidate).tanh_())
+                candidate.copy_(_tanh(widened.copy_(of_candidate), widened))
                 new_cell.addcmul_(wide_in_gate.copy_(in_gate), widened)
             else:
-                torch.tanh(of_candidate, out=candidate)
+                _tanh(of_candidate, candidate)
                 torch.mul(forget_gate, old_cell, out=new_cell)
                 new_cell.addcmul_(in_gate, candidate)
             if cell_clip is not None:
                 new_cell.clamp_(-cell_clip, cell_clip)
             kept_cell.copy_(new_cell)
             if is_low:
-                tanh_cell.copy_(torch.tanh(new_cell, out=widened))
+                tanh_cell.copy_(_tanh(new_cell, widened))
             else:
-                torch.tanh(new_cell, out=tanh_cell)
+                _tanh(new_cell, tanh_cell)
             torch.mul(out_gate, tanh_cell, out=gated_cell)
 
             hidden = output
@@ -300,6 +300,11 @@ class _LSTM(Function):
             None,
             None,
         )
+
+
+def _tanh(x: Tensor, out: Tensor) -> Tensor:
+    """``tanh(x) = 2 * sigmoid(2 * x) - 1``, which takes a quarter of the time of torch's tanh."""
+    return torch.mul(x, 2, out=out).sigmoid_().mul_(2).sub_(1)
 
 
 def _joined_weight(
