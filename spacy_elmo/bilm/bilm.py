@@ -104,6 +104,7 @@ class BiLM(nn.Module):
         """Write ``config.json`` and ``model.safetensors`` into a directory, both or neither.
 
         :param path: the directory, made if it is not there.
+        :raises ValueError: weights in another format are there, or the softmax of another biLM.
         """
         registry.persistence.get("save")(self, path)
 

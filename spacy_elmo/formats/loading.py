@@ -12,6 +12,7 @@ from ..pretrained import BUNDLED, find_bundled
 from . import native
 from .archives import is_archive, unpacked
 from .checks import listed
+from .companions import SOFTMAX_FILE
 from .format import Format
 
 AnyPath = Union[str, "PathLike[str]"]
@@ -112,12 +113,23 @@ def save(
         of the biLM's own ``metadata``.
     :param precision: the type of the stored weights: ``float32``, or ``float16`` for a file of
         half the size. Both are read as float32.
-    :raises ValueError: the path is a file or holds weights in another format, or a weight is NaN
-        or infinite, or beyond what float16 holds.
+    :raises ValueError: the path is a file, or holds weights in another format or the softmax of
+        another biLM; or a weight is NaN or infinite, or beyond what float16 holds.
     """
     path = Path(path)
     refuse_other_formats(path, native.NATIVE.name)
+    _refuse_other_softmax(bilm, path)
     native.write(bilm, path, metadata, precision)
+
+
+def _refuse_other_softmax(bilm: BiLM, directory: Path) -> None:
+    source = bilm.source
+    sources = [] if source is None else [source.resolve(), source.resolve().parent]
+    if (directory / SOFTMAX_FILE).exists() and directory.resolve() not in sources:
+        raise ValueError(
+            f"{directory} holds {SOFTMAX_FILE}, which was trained with the biLM that is there; "
+            "with another biLM it would give wrong probabilities. Give another directory."
+        )
 
 
 def write(bilm: BiLM, path: AnyPath, format_name: str) -> None:

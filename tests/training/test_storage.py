@@ -107,6 +107,20 @@ def test_a_bilm_alone_gives_no_probabilities(bilm, tmp_path):
         load_language_model(tmp_path / "nowhere")
 
 
+def test_another_bilm_is_not_saved_beside_a_softmax(model, vocabulary, make_bilm, tmp_path):
+    save_language_model(model, vocabulary, tmp_path)
+    before = (tmp_path / "model.safetensors").read_bytes()
+    with pytest.raises(ValueError, match="softmax.safetensors, which was trained with the biLM"):
+        make_bilm().save_pretrained(tmp_path)
+    assert (tmp_path / "model.safetensors").read_bytes() == before
+    # The one that came from there may be saved again, with a warm state for instance.
+    again = BiLM.from_pretrained(tmp_path)
+    again.warm_up([["a", "sentence"]])
+    again.save_pretrained(tmp_path)
+    loaded, _ = load_language_model(tmp_path)
+    assert torch.equal(loaded.bilm.warm_cell, again.warm_cell)
+
+
 def test_a_sampled_head_comes_back_as_a_full_one(bilm, vocabulary, encode, tmp_path):
     head = build_sampled_softmax_v1(n_samples=5)(12, torch.arange(1, len(vocabulary) + 1))
     model = LanguageModel(bilm, head).eval()
