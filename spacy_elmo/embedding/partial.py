@@ -3,21 +3,15 @@ journal of what is whole."""
 
 import json
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import TracebackType
 from typing import Any, Dict, List, Optional, Type
 
 from ..training.files import write_files
-
-fcntl: Optional[ModuleType]
-try:
-    import fcntl
-except ImportError:
-    # Windows. Two runs at a time that make the same file are not noticed there.
-    fcntl = None
+from ..training.locks import only_writer
 
 JOURNAL_FILE = "journal.json"
-LOCK_FILE = "lock"
 
 Settings = Dict[str, Any]
 
@@ -49,7 +43,7 @@ class PartialDirectory:
         self.path = output.with_name(output.name + ".partial")
         self._resume = resume
         self._overwrite = overwrite
-        self._lock: Any = None
+        self._lock = ExitStack()
         self._is_removed = False
 
     def __enter__(self) -> "PartialDirectory":
@@ -58,15 +52,7 @@ class PartialDirectory:
         :raises BlockingIOError: another process makes the same output.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        self._lock = (self.path / LOCK_FILE).open("wb")
-        try:
-            if fcntl is not None:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._lock.close()
-            raise BlockingIOError(
-                f"Another process is writing {self.output}. Wait for its end, or write elsewhere."
-            ) from None
+        self._lock.enter_context(only_writer(self.path, self.output))
         if self._has_journal() and not self._resume:
             if not self._overwrite:
                 self._lock.close()

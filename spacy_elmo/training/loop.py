@@ -2,7 +2,7 @@
 
 import math
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from .config import TrainingConfig
 from .distributed import World
 from .evaluation import evaluate
 from .interrupt import StopRequest
+from .locks import only_writer
 from .loggers import LoggerReporter
 from .output import clear_output, prepare_output, save_evaluated, save_stopped
 from .progress import Progress
@@ -85,10 +86,11 @@ def train(
         if reporter is None or not world.is_first:
             reporter = Reporter()
         is_resumed = world.share(lambda: prepare_output(output, resume=resume, overwrite=overwrite))
-        if resume and not is_resumed:
-            reporter.noted(f"There is no checkpoint in {output}: training starts anew")
-        run = prepare_run(resolved, world, reporter)
-        return _train(resolved, run, output, reporter, is_resumed)
+        with only_writer(output, output) if world.is_first else nullcontext():
+            if resume and not is_resumed:
+                reporter.noted(f"There is no checkpoint in {output}: training starts anew")
+            run = prepare_run(resolved, world, reporter)
+            return _train(resolved, run, output, reporter, is_resumed)
 
 
 def _train(

@@ -14,6 +14,7 @@ import torch
 
 from spacy_elmo.training import output, train
 from spacy_elmo.training.checkpoints import read_checkpoint, write_checkpoint
+from spacy_elmo.training.locks import only_writer
 
 from .configs import Recorder, StopAt, read_models
 from .configs import make_quick_config as make_config
@@ -445,3 +446,16 @@ def test_a_first_checkpoint_that_cannot_be_written_ends_the_run_at_once(tmp_path
         train(make_config(tmp_path), tmp_path / "out", reporter=recorder)
     assert not recorder.steps
     assert not list((tmp_path / "out").iterdir())
+
+
+def test_two_runs_do_not_write_the_same_output(tmp_path):
+    out = tmp_path / "out"
+    train(make_config(tmp_path), out)
+    before = read_models(out)
+    with only_writer(out, out):
+        for how in ("resume", "overwrite"):
+            with pytest.raises(BlockingIOError, match=r"Another process is writing .*out\. Wait"):
+                train(make_config(tmp_path), out, **{how: True})
+    assert read_models(out) == before
+    train(make_config(tmp_path), out, overwrite=True)
+    assert read_models(out) == before
