@@ -358,10 +358,12 @@ def test_components_and_systems_make_a_pipeline(name, system):
     ]
     layer = int(system[-1]) if system.startswith("layer_") else "learned"
     assert found == ([] if system == "hash" else [layer])
-    assert nlp.config["training"]["max_steps"] == task.epochs * 1000 // task.batch_words
-    assert nlp.config["training"]["optimizer"]["learn_rate"]["warmup_steps"] == (
-        nlp.config["training"]["max_steps"] // 10
-    )
+    training = nlp.config["training"]
+    wanted = task.epochs * 1000 / task.batch_words
+    assert abs(training["max_steps"] - wanted) <= SMOKE.evaluations / 2
+    # The last model is scored.
+    assert training["max_steps"] == training["eval_frequency"] * SMOKE.evaluations
+    assert training["optimizer"]["learn_rate"]["warmup_steps"] == training["max_steps"] // 10
     assert nlp.config["system"]["seed"] == 3
 
 
@@ -374,6 +376,13 @@ def test_systems_of_a_task_differ_in_nothing_but_the_token_vectors():
     assert all(config["training"] == made[0]["training"] for config in made)
     heads = [dict(config["components"]["tagger"]["model"], tok2vec=None) for config in made]
     assert all(head == heads[0] for head in heads)
+
+
+def test_a_task_can_have_a_dropout_of_its_own():
+    for task, dropout in (("upos", SMOKE.training["dropout"]), ("wnut17", 0.5)):
+        task = next(other for other in SMOKE.tasks if other.name == task)
+        config = configs.make_config(SMOKE, task, "hash", seed=0, width=16, n_words=1000)
+        assert config["training"]["dropout"] == dropout
 
 
 @pytest.mark.parametrize(
@@ -432,8 +441,8 @@ def test_fingerprints_tell_settings_and_weights_but_not_places(planned, tmp_path
     other = fingerprints(planned(seed=1))
     changed = {name for name in jobs if jobs[name] != other[name]}
     assert changed == {name for name in jobs if "hash" not in name}
-    dropout = fingerprints(planned(dropout=0.7))
-    assert not any(jobs[name] == dropout[name] for name in jobs)
+    patient = fingerprints(planned(patience=7))
+    assert not any(jobs[name] == patient[name] for name in jobs)
 
 
 @pytest.fixture

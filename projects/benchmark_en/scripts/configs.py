@@ -37,9 +37,13 @@ def make_config(
     config["system"]["seed"] = seed
     training = config["training"]
     training.update(settings.training)
-    training["max_steps"] = max(1, round(task.epochs * n_words / task.batch_words))
+    if task.dropout is not None:
+        training["dropout"] = task.dropout
+    # Of whole parts, since spaCy scores no model between two of them, and the last one is the best.
+    part = max(1, round(task.epochs * n_words / task.batch_words / settings.evaluations))
+    training["eval_frequency"] = part
+    training["max_steps"] = part * settings.evaluations
     training["optimizer"]["learn_rate"]["warmup_steps"] = training["max_steps"] // 10
-    training["eval_frequency"] = -(-training["max_steps"] // settings.evaluations)
     training["batcher"]["size"] = task.batch_words
     training["score_weights"] = {task.score: 1.0}
     return config

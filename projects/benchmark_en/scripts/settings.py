@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from thinc.api import Config
 
@@ -34,6 +34,7 @@ class Task:
     :param seeds: number of runs of each system, with seeds from 0 on.
     :param train_sentences: training sentences to take, evenly spread; 0 for all.
     :param dev_sentences: the same for the part that chooses between checkpoints.
+    :param dropout: of this task's runs in place of that of all; None for that of all.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Task:
     seeds: int
     train_sentences: int = 0
     dev_sentences: int = 0
+    dropout: Optional[float] = None
 
     def __post_init__(self) -> None:
         section = f"tasks.{self.name}"
