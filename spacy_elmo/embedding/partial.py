@@ -15,6 +15,9 @@ JOURNAL_FILE = "journal.json"
 
 Settings = Dict[str, Any]
 
+# Of these a fingerprint is kept, which would tell nobody anything.
+CONTENTS = ("model", "input")
+
 # What the settings are called where a user gives them.
 OPTIONS = {
     "version": "version of spacy-elmo",
@@ -119,5 +122,6 @@ def differences(before: Settings, now: Settings) -> str:
     for name in sorted({*before, *now}):
         if before.get(name) != now.get(name):
             values = f"{before.get(name)!r:.60} before, {now.get(name)!r:.60} now"
-            found.append(f"{OPTIONS.get(name, name)} ({values})")
+            how = "other contents than before" if name in CONTENTS else values
+            found.append(f"{OPTIONS.get(name, name)} ({how})")
     return ", ".join(found)

@@ -143,7 +143,7 @@ def find_device(name: str, local_rank: int = 0) -> torch.device:
     number = int(name.partition(":")[2] or local_rank)
     if number >= n_devices:
         raise ValueError(
-            f"[training] device is {name!r}, which needs {number + 1} CUDA devices; torch finds "
+            f"device is {name!r}, which needs {number + 1} CUDA devices; torch finds "
             f"{n_devices} here. Expected 'cpu', 'auto' or a device that is there."
         )
     return torch.device("cuda", number)

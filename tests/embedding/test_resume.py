@@ -119,13 +119,13 @@ def test_a_run_that_was_stopped_is_not_dropped_by_accident(bilm, tmp_path):
 @pytest.mark.parametrize(
     "change, named",
     [
-        ({"sentences": [*SENTENCES, ["more"]]}, "input"),
+        ({"sentences": [*SENTENCES, ["more"]]}, r"input \(other contents than before\)"),
         ({"layers": "top"}, r"layers \('all' before, \[0.0, 0.0, 1.0\] now\)"),
         ({"precision": "float16"}, "precision"),
         ({"initial_state": "zero"}, "initial state"),
         ({"batch_tokens": 9}, r"batch tokens \(8 before, 9 now\)"),
         ({"keep_sentences": False}, "forget sentences"),
-        ({"bilm": random_bilm(seed=1)}, "model"),
+        ({"bilm": random_bilm(seed=1)}, r"model \(other contents"),
     ],
 )
 def test_another_run_is_not_resumed(bilm, tmp_path, change, named):
