@@ -167,7 +167,7 @@ def test_nothing_is_overwritten_unless_asked(tmp_path, bilm, model):
     assert (target / "notes.txt").read_text() == "mine"
     with torch.no_grad():
         bilm.forward_lstm.layers[0].bias.add_(1)
-    save(bilm, model)
+    write(bilm, model, "native")
     convert(model, target, "--to", "hdf5", "--force")
     found = load(target).forward_lstm.layers[0].bias
     assert torch.equal(found, bilm.forward_lstm.layers[0].bias)
@@ -220,7 +220,7 @@ def test_what_cannot_be_read_or_written_leaves_nothing(tmp_path, make_bilm, mode
 def test_failed_conversion_leaves_the_old_weights(tmp_path, monkeypatch, make_bilm, model, failing):
     convert(model, tmp_path / "out", "--to", "native")
     before = contents(tmp_path / "out")
-    save(make_bilm(seed=1, cell_clip=1.0), model)
+    write(make_bilm(seed=1, cell_clip=1.0), model, "native")
     (model / "vocab.txt").write_bytes(VOCABULARY + b"river\n")
     real, calls = os.replace, []
 
