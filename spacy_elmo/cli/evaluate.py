@@ -143,7 +143,7 @@ def device_of(name: str) -> torch.device:
     """
     if not re.fullmatch(r"cpu|cuda(:\d+)?|auto", name):
         raise ValueError(f"--device is {name!r}; expected cpu, cuda, cuda:N or auto.")
-    return find_device(name)
+    return find_device(name, setting="--device")
 
 
 def sentence_line(score: SentenceScore) -> Dict[str, Any]:

@@ -124,8 +124,9 @@ def save(
 
 def _refuse_other_softmax(bilm: BiLM, directory: Path) -> None:
     source = bilm.source
-    sources = [] if source is None else [source.resolve(), source.resolve().parent]
-    if (directory / SOFTMAX_FILE).exists() and directory.resolve() not in sources:
+    home = source.parent if source is not None and source.is_file() else source
+    is_home = home is not None and home.resolve() == directory.resolve()
+    if (directory / SOFTMAX_FILE).exists() and not is_home:
         raise ValueError(
             f"{directory} holds {SOFTMAX_FILE}, which was trained with the biLM that is there; "
             "with another biLM it would give wrong probabilities. Give another directory."

@@ -127,12 +127,13 @@ class World:
         return values
 
 
-def find_device(name: str, local_rank: int = 0) -> torch.device:
+def find_device(name: str, local_rank: int = 0, setting: str = "[training] device") -> torch.device:
     """The device that a setting stands for.
 
     :param name: as in ``[training] device``.
     :param local_rank: number of the process on its machine; each gets a CUDA device of its own
         where the name gives no number.
+    :param setting: what the user calls the name, for the message.
     :raises ValueError: there is no such device here.
     """
     n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -143,7 +144,7 @@ def find_device(name: str, local_rank: int = 0) -> torch.device:
     number = int(name.partition(":")[2] or local_rank)
     if number >= n_devices:
         raise ValueError(
-            f"device is {name!r}, which needs {number + 1} CUDA devices; torch finds "
+            f"{setting} is {name!r}, which needs {number + 1} CUDA devices; torch finds "
             f"{n_devices} here. Expected 'cpu', 'auto' or a device that is there."
         )
     return torch.device("cuda", number)

@@ -422,7 +422,7 @@ def test_a_device_that_is_not_there_is_named(tmp_path):
     recorder = Recorder()
     for device in ("cuda", "cuda:3"):
         config = make_quick_config(tmp_path, {"training.device": device})
-        with pytest.raises(ValueError, match=rf"device is '{device}', .* finds 0"):
+        with pytest.raises(ValueError, match=rf"\[training\] device is '{device}', .* finds 0"):
             train(config, tmp_path / "out", reporter=recorder)
     assert not recorder.texts
     assert find_device("auto") == torch.device("cpu")

@@ -119,6 +119,10 @@ def test_another_bilm_is_not_saved_beside_a_softmax(model, vocabulary, make_bilm
     again.save_pretrained(tmp_path)
     loaded, _ = load_language_model(tmp_path)
     assert torch.equal(loaded.bilm.warm_cell, again.warm_cell)
+    # One from a folder in there is another one.
+    make_bilm().save_pretrained(tmp_path / "other")
+    with pytest.raises(ValueError, match="softmax.safetensors, which was trained with the biLM"):
+        BiLM.from_pretrained(tmp_path / "other").save_pretrained(tmp_path)
 
 
 def test_a_sampled_head_comes_back_as_a_full_one(bilm, vocabulary, encode, tmp_path):
