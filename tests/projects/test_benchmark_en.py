@@ -484,6 +484,31 @@ def test_a_second_start_makes_what_is_missing(planned, fake_runs, tmp_path, caps
     assert execute(planned(seed=1)) == {job.name for job in jobs if "hash" not in job.name}
 
 
+def test_a_killed_benchmark_leaves_no_worker(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        """
+import multiprocessing, time
+from concurrent.futures import ProcessPoolExecutor
+from projects.benchmark_en.scripts.benchmark import prepare_worker
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(1, context, prepare_worker, (1,))
+    pool.submit(abs, 1).result()
+    future = pool.submit(time.sleep, 600)
+    print("working", flush=True)
+    future.result()
+"""
+    )
+    command = [sys.executable, str(script)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout.readline() == "working\n"
+    process.kill()
+    # The worker has the same output, which ends with the last of its writers.
+    assert process.communicate(timeout=60)[0] == ""
+
+
 def test_results_of_other_runs_do_not_count(tmp_path):
     for name in ("upos-hash-0", "upos-hash-7", "chunks-hash-0", "wnut17-elmo-0"):
         write_json(tmp_path / f"{name}.json", {"name": name})

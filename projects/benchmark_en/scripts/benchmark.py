@@ -7,7 +7,9 @@ import multiprocessing
 import os
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from threading import Thread
 from typing import Any, Dict, List, NamedTuple
 
 import torch
@@ -81,6 +83,20 @@ def count_words(path: Path) -> int:
     return sum(map(len, DocBin().from_disk(path).get_docs(blank("en").vocab)))
 
 
+def prepare_worker(n_threads: int) -> None:
+    """Begin a worker process. It ends with the one that began it, also where that was killed: its
+    run would otherwise go on unseen, beside the same run of the next call."""
+    torch.set_num_threads(n_threads)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        Thread(target=_end_after, args=(parent,), daemon=True).start()
+
+
+def _end_after(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
+
+
 def execute(job: Job, training: Path, results: Path) -> str:
     """Make a run, in a worker process."""
     start = time.perf_counter()
@@ -109,7 +125,7 @@ def execute_all(
     os.environ["OMP_NUM_THREADS"] = str(n_threads)
     context = multiprocessing.get_context("spawn")
     failed: List[str] = []
-    pool = ProcessPoolExecutor(n_jobs, context, torch.set_num_threads, (n_threads,))
+    pool = ProcessPoolExecutor(n_jobs, context, prepare_worker, (n_threads,))
     try:
         futures = {pool.submit(execute, job, training, results): job.name for job in todo}
         for number, future in enumerate(as_completed(futures), 1):
