@@ -44,12 +44,12 @@ def write_together(directory: Path, writers: Mapping[str, Writer]) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Give an ``OSError`` of the block the name of the file, if it has none: that of a full disk
-    does not."""
+    """Give an ``OSError`` of the block the name of the file, if it has none, as that of a full
+    disk, or that of a temporary file."""
     try:
         yield
     except OSError as error:
-        if error.filename is None and error.errno is not None:
+        if error.errno is not None and str(error.filename or ".tmp").endswith(".tmp"):
             error.filename = str(path)
         raise
 

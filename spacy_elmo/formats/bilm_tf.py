@@ -235,10 +235,15 @@ def _open_hdf5(path: Path, mode: str) -> Iterator[Any]:
     if mode == "r":
         with _one_message(path, "its start"):
             file = h5py.File(path, mode)
-    else:
-        file = h5py.File(path, mode)
-    with file:
+        with file:
+            yield file
+        return
+    # In memory: on a full disk the HDF5 library leaves open objects that crash the process.
+    with h5py.File(path, "w", driver="core", backing_store=False) as file:
         yield file
+        file.flush()
+        image = file.id.get_file_image()
+    path.write_bytes(image)
 
 
 @contextmanager

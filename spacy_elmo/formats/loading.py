@@ -53,7 +53,7 @@ def opened(path: AnyPath, also: Collection[str] = ()) -> Iterator[Tuple[Format, 
             f"weights with {_wanted()}; or the name of a bundled model ({', '.join(BUNDLED)})."
         )
         if path.parent.is_dir():
-            message += f" {path.parent} holds: {_contents(path.parent)}."
+            message += f" The directory {path.parent.absolute()} holds: {_contents(path.parent)}."
         raise FileNotFoundError(message)
     found = matching(path)
     if path.is_file() and not found and is_archive(path):

@@ -87,7 +87,13 @@ class LazyBiLM(nn.Module):
         :raises ValueError: it cannot be read, or its width is another.
         """
         if isinstance(source, dict):
-            bilm = BiLM(BiLMConfig.from_dict(source))
+            try:
+                bilm = BiLM(BiLMConfig.from_dict(source))
+            except ValueError as error:
+                raise ValueError(
+                    f"[components.elmo.model] source is {source}, expected the sizes of a biLM, a "
+                    f"path or a name: {error}"
+                ) from error
             name = "the sizes in 'source'"
         else:
             bilm = load(source)

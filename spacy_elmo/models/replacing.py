@@ -47,10 +47,11 @@ class StandIns:
         self._waiting.append(StandIn(config, elmo, tok2vec, deepcopy(tok2vec)))
         return config
 
-    def finish(self, frozen: bool) -> None:
+    def finish(self, frozen: bool, width: int) -> None:
         """Fill in all configs.
 
         frozen (bool): Does the biLM that is copied stay bit-equal in training?
+        width (int): The width of its vectors.
         RAISES (ValueError): A path was not that of a listener. All blocks are what they were.
         """
         waiting, self._waiting = self._waiting, []
@@ -67,7 +68,9 @@ class StandIns:
         for (*_, before), stand_in in zip(places, waiting):
             common = {"elmo": stand_in.elmo, "frozen": frozen}
             if before["@architectures"] == TOK2VEC_ELMO:
-                stand_in.config.update(before, **common)
+                # The number: a config's width often names a block of the elmo component, which need
+                # not stay in the pipeline.
+                stand_in.config.update(before, width=width, **common)
             else:
                 mix = before.get("mix")
                 stand_in.config.update({"@architectures": MIXED_ELMO, "mix": mix, **common})
@@ -102,7 +105,7 @@ def replace_listener(model: Model, listener: Model, upstream: Any) -> Model:
     RAISES (ValueError): A path was not that of a listener.
     """
     settings = upstream.model.attrs["elmo_settings"]
-    settings.stand_ins.finish(settings.frozen)
+    settings.stand_ins.finish(settings.frozen, upstream.width)
     for node in model.walk():
         for shim in node.shims:
             with Shim.global_id_lock:

@@ -267,6 +267,7 @@ def _zeros_like(X: List[Floats3d]) -> Callable[[List[Floats2d]], List[Floats3d]]
 
 
 def _layer_weights_message(layer_weights: LayerWeightsT, n_layers: Optional[int]) -> str:
-    expected = "'average', 'top', the number of a layer, or a list with a weight a layer"
+    learned = "'learned', " if n_layers is None else ""
+    expected = f"{learned}'average', 'top', the number of a layer, or a list with a weight a layer"
     has = "" if n_layers is None else f" The biLM has {n_layers} layers, numbered from 0."
     return f"'layer_weights' is {layer_weights!r}; expected {expected}.{has}"

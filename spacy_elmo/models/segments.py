@@ -65,10 +65,12 @@ def find_segments(segments: SegmenterT, docs: Sequence[Doc]) -> List[Segment]:
     """
     found: List[Segment] = []
     spans_of_docs = segments(docs)
-    if len(spans_of_docs) != len(docs):
+    is_list = isinstance(spans_of_docs, (list, tuple))
+    if not is_list or len(spans_of_docs) != len(docs):
+        gave = f"{len(spans_of_docs)} lists of spans" if is_list else repr(spans_of_docs)
         raise ValueError(
-            f"The segments function gave {len(spans_of_docs)} lists of spans for {len(docs)} "
-            "docs; expected one list a doc. Change the 'segments' setting of the elmo model."
+            f"The segments function gave {gave} for {len(docs)} docs; expected a list with a list "
+            "of spans a doc. Change the 'segments' setting of the elmo model."
         )
     for number, (doc, spans) in enumerate(zip(docs, spans_of_docs)):
         # spaCy's stubs call these numbers floats.
@@ -76,9 +78,11 @@ def find_segments(segments: SegmenterT, docs: Sequence[Doc]) -> List[Segment]:
         hashes, is_space = table[:, 0], table[:, 1].astype(bool)
         has_space = bool(is_space.any())
         end = 0
+        wrong = None
         for span in spans:
             start = span.start
             if start != end or span.end > len(doc):
+                wrong = min(start, end)
                 break
             end = span.end
             if not has_space:
@@ -88,10 +92,12 @@ def find_segments(segments: SegmenterT, docs: Sequence[Doc]) -> List[Segment]:
             rows = start + numpy.flatnonzero(~is_space[start:end])
             if len(rows):
                 found.append(Segment(number, doc, rows.tolist(), hashes[rows]))
-        if end != len(doc):
+        if wrong is None and end != len(doc):
+            wrong = end
+        if wrong is not None:
             raise ValueError(
                 f"The segments function does not cover doc {number} ({len(doc)} tokens): token "
-                f"{end} is left out or comes twice. Expected spans in order that hold each token "
+                f"{wrong} is left out or comes twice. Expected spans in order that hold each token "
                 "once. Change the 'segments' setting of the elmo model."
             )
     return found

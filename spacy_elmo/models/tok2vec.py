@@ -86,7 +86,15 @@ def init(
     encoder_input = _as_list(model, vectors, X)
     if input_mix is not None:
         encoder_input = _join(model, encoder_input, _initialized(input_mix, mixed))
-    joined = _initialized(encode, encoder_input)
+    try:
+        joined = _initialized(encode, encoder_input)
+    except ValueError as error:
+        width = encoder_input[0].shape[1]
+        raise ValueError(
+            f"The encoder {encode.name!r} cannot take vectors of width {width}, those of the "
+            f"embedding joined to ELMo's ({error}). In the spacy-elmo.Tok2VecElmo.v1 block, set "
+            f"encode.width = {width}, or project_input = true."
+        ) from error
     if output_mix is not None:
         joined = _join(model, joined, _initialized(output_mix, mixed))
     if model.has_dim("nO") is None:

@@ -1,7 +1,8 @@
 """The ``elmo`` component: contextual vectors on Docs, and layers for the listeners."""
 
 from itertools import islice
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Union
 
 from spacy.errors import Errors
 from spacy.language import Language
@@ -200,8 +201,10 @@ class Elmo(ListenedTo, TrainablePipe):
             readers = ", ".join(map(repr, self._tensor_readers))
             raise ValueError(
                 f"{self.name!r} would replace the vectors of a tok2vec component before it in "
-                f"doc.tensor, where {readers} would read them. Set [components.{self.name}] "
-                f"set_tensor = false, or place {self.name!r} before the tok2vec component."
+                f"doc.tensor, where {readers} would read them by spacy.Tok2VecListener.v1. Set "
+                f"[components.{self.name}] set_tensor = false, or place {self.name!r} before the "
+                f"tok2vec component. What is to read the vectors of {self.name!r} needs "
+                "spacy-elmo.ElmoListener.v1 in its place."
             )
 
     # Training
@@ -299,6 +302,22 @@ class Elmo(ListenedTo, TrainablePipe):
         self.model.initialize(X=docs)
         self._mix()
         self._check_tensor_readers()
+
+    def from_disk(self, path: Union[str, Path], *, exclude: Sequence[str] = ()) -> "Elmo":
+        """Read what ``to_disk`` wrote.
+
+        path (Union[str, Path]): The component's directory.
+        exclude (Sequence[str]): Names of parts to leave as they are.
+        RETURNS (Elmo): This component.
+        RAISES (ValueError): The file of the model is damaged, or of another biLM than the config's.
+        """
+        try:
+            return super().from_disk(path, exclude=exclude)
+        except ValueError as error:
+            raise ValueError(
+                f"{Path(path) / 'model'} cannot be loaded as the model of {self.name!r}; expected "
+                f"what nlp.to_disk() wrote there ({error})."
+            ) from error
 
     def add_label(self, label: str) -> None:
         """Not for this component."""

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -157,6 +159,30 @@ def test_path_of_a_file(tmp_path, old, form):
     with pytest.raises(ValueError, match=r"model.zip is a file; expected the path of a directory"):
         write(old, tmp_path / "model.zip", form)
     assert (tmp_path / "model.zip").read_text() == "mine"
+
+
+FULL_DISK = """
+import resource, signal, sys
+from spacy_elmo.formats import load, write
+bilm = load(sys.argv[1])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (3000, resource.RLIM_INFINITY))
+try:
+    write(bilm, sys.argv[2], sys.argv[3])
+except OSError as error:
+    print(error.filename)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a limit on the size of files")
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_full_disk_is_an_error_that_names_the_file(tmp_path, old, form):
+    save(old, tmp_path / "bilm")
+    command = [sys.executable, "-c", FULL_DISK, tmp_path / "bilm", tmp_path / "new", form]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.strip() == str(tmp_path / "new" / FILES[form][1])
+    assert list((tmp_path / "new").iterdir()) == []
 
 
 def test_interrupt_leaves_the_old_files(tmp_path, monkeypatch):

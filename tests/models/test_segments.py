@@ -73,10 +73,14 @@ def test_a_segmenter_that_loses_or_repeats_tokens_is_an_error():
     doc = make_doc(["a", "b", "c"])
     with pytest.raises(ValueError, match="token 2 is left out or comes twice.*'segments'"):
         find_segments(lambda docs: [[doc[0:2]]], [doc])
-    with pytest.raises(ValueError, match="token 2 is left out or comes twice"):
+    with pytest.raises(ValueError, match="token 1 is left out or comes twice"):
         find_segments(lambda docs: [[doc[0:2], doc[1:3]]], [doc])
     with pytest.raises(ValueError, match="1 lists of spans for 2 docs"):
         find_segments(lambda docs: [[doc[:]]], [doc, doc])
+    with pytest.raises(ValueError, match="token 0 is left out or comes twice"):
+        find_segments(lambda docs: [[doc[:], doc[:]]], [doc])
+    with pytest.raises(ValueError, match="gave None for 1 docs; expected a list"):
+        find_segments(lambda docs: None, [doc])
 
 
 @pytest.mark.parametrize("build", [build_sentences_v1, build_windows_v1])

@@ -218,3 +218,9 @@ def test_static_vectors_join_in_the_same_way(docs_with_vectors, embed):
 def test_settings_that_cannot_be_are_named(settings, match):
     with pytest.raises(ValueError, match=match):
         build(**settings)
+
+
+def test_an_unprojected_encoder_of_another_width_is_named(docs):
+    model = build(encode={**WINDOW, "width": 14}, project_input=False)
+    with pytest.raises(ValueError, match=rf"set encode.width = {10 + WIDTH}, or project_input"):
+        initialized(model, docs)

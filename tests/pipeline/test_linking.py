@@ -165,6 +165,27 @@ def test_a_trained_pipeline_is_sourced_with_replaced_listeners(make_nlp, tmp_pat
     assert numpy.allclose(scores(spacy.load(tmp_path / "sourced")), expected, atol=1e-5)
 
 
+def test_a_replaced_listener_needs_no_block_of_the_removed_pipe(make_nlp, tmp_path):
+    config = {"nlp": {"lang": "xx", "pipeline": ["elmo", "tagger"]}}
+    config["components"] = {
+        "elmo": {"factory": "elmo", **make_nlp(lang="xx").get_pipe_config("elmo")},
+        "tagger": {"factory": "tagger"},
+    }
+    config["components"]["elmo"]["model"]["width"] = WIDTH
+    tok2vec = {**JOINED, "width": "${components.elmo.model.width}"}
+    config["components"]["tagger"]["model"] = {
+        "@architectures": "spacy.Tagger.v2",
+        "tok2vec": tok2vec,
+    }
+    nlp = spacy.util.load_model_from_config(config, auto_fill=True)
+    train(nlp, steps=2)
+    expected = scores(nlp)
+    nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    nlp.remove_pipe("elmo")
+    nlp.to_disk(tmp_path)
+    assert numpy.allclose(scores(spacy.load(tmp_path)), expected, atol=1e-5)
+
+
 def in_embed(embed):
     encode = {**JOINED["encode"], "width": WIDTH}
     return {"@architectures": "spacy.Tok2Vec.v2", "embed": embed, "encode": encode}

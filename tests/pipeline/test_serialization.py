@@ -117,6 +117,14 @@ def test_a_saved_width_that_the_config_denies_is_an_error(nlp, tmp_path):
         spacy.load(tmp_path, config={"components.elmo.model.width": 10})
 
 
+def test_a_damaged_file_of_the_model_is_named(nlp, tmp_path):
+    nlp.to_disk(tmp_path)
+    with (tmp_path / "elmo" / "model").open("r+b") as file:
+        file.truncate(1000)
+    with pytest.raises(ValueError, match=r"elmo.model cannot be loaded as the model of 'elmo'"):
+        spacy.load(tmp_path)
+
+
 def test_pitfall_16_several_processes(nlp, monkeypatch):
     import spacy.language
 
