@@ -10,6 +10,8 @@ from tqdm import tqdm
 
 from ..bilm import BATCH_TOKENS, BiLM
 from ..embedding import EmbeddedCorpus, Layers, embed_corpus
+from ..embedding.corpus import FULL_DISK
+from ..embedding.partial import partial_path
 from ..embedding.sinks import SINKS
 from .evaluate import device_of
 from .screen import BarOwner, ResultPrinter
@@ -135,7 +137,10 @@ def embed_cli(
             sys.exit(1)
         except (ValueError, OSError, ImportError) as error:
             bar.close()
-            printer.fail("Embedding failed", f"{error}{_partial(output_path)}", status=1)
+            text = f"{error}{_partial(output_path)}"
+            if isinstance(error, OSError) and error.errno in FULL_DISK:
+                text = _full_disk(error, output_path)
+            printer.fail("Embedding failed", text, status=1)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -178,10 +183,16 @@ def _choose_layers(
 
 def _partial(output_path: str) -> str:
     """What is said of a run that can be resumed."""
-    partial = Path(f"{output_path}.partial")
+    partial = partial_path(Path(os.path.realpath(output_path)))
     if output_path == STREAM or not partial.exists():
         return ""
     return f" What is done is in {partial}: go on with --resume."
+
+
+def _full_disk(error: OSError, output_path: str) -> str:
+    partial = _partial(output_path)
+    again = "give the same command with --resume" if partial else "run the same command again"
+    return f"{error}. Free some space there, then {again}.{partial}"
 
 
 def _told(result: EmbeddedCorpus, output_path: str) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from wasabi import msg
 
-from ..training.files import write_files
+from ..training.files import write_file
 from ..training.templates import SIZES, TOKEN_LAYERS, make_template
 
 
@@ -50,10 +50,11 @@ def init_bilm_cli(
             return
         if output_path.exists() and not force:
             raise ValueError(f"{output_path} exists; give --force to overwrite it.")
-        write_files(output_path.parent, {output_path.name: text.encode("utf-8")})
+        write_file(output_path, text.encode("utf-8"))
     except (ValueError, OSError) as error:
         msg.fail("No config was written", str(error), exits=1)
     msg.good(f"Saved: {output_path}")
-    msg.text(
+    # Not by wasabi, which would break the line.
+    typer.echo(
         f"spacy elmo train {output_path} --output DIR --paths.train TEXT --paths.dev HELD_OUT_TEXT"
     )

@@ -1,14 +1,15 @@
 """``spacy elmo init-config``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, List
 
 import typer
+from spacy.language import Language
 from wasabi import msg
 
 from ..pipeline.templates import COMPONENTS, make_pipeline_config
 from ..pretrained import DEFAULT
-from ..training.files import write_files
+from ..training.files import write_file
 
 
 def init_config_cli(
@@ -46,14 +47,27 @@ def init_config_cli(
     try:
         if str(output_path) != "-" and output_path.exists() and not force:
             raise ValueError(f"{output_path} exists; give --force to overwrite it.")
+        _require_factories(names)
         text = make_pipeline_config(lang, names, source)
         if str(output_path) == "-":
             typer.echo(text, nl=False)
             return
-        write_files(output_path.parent, {output_path.name: text.encode("utf-8")})
+        write_file(output_path, text.encode("utf-8"))
     except (ValueError, OSError) as error:
         msg.fail("No config was written", str(error), exits=1)
     msg.good(f"Saved: {output_path}")
-    msg.text(
+    # Not by wasabi, which would break the line.
+    typer.echo(
         f"spacy train {output_path} --output DIR --paths.train TRAIN.spacy --paths.dev DEV.spacy"
     )
+
+
+def _require_factories(names: List[str]) -> None:
+    # spaCy registers its components when the first pipeline is made.
+    factories = Language()
+    for name in names:
+        if not factories.has_factory(name):
+            raise ValueError(
+                f"--pipeline has {name!r}, but there is no such factory; expected some of "
+                f"{', '.join(COMPONENTS)}."
+            )

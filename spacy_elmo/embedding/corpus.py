@@ -1,13 +1,15 @@
 """A corpus to a file of vectors: read it, embed it block by block, and lose nothing on the way."""
 
+import errno
 import hashlib
 import json
 import os
 import tempfile
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, Dict, Optional, Union
+from typing import Any, BinaryIO, Callable, Dict, Iterator, Optional, Union
 
 import numpy
 
@@ -15,6 +17,7 @@ from ..about import __version__
 from ..bilm import BATCH_TOKENS, BiLM, InitialState
 from ..bilm.bilm import INITIAL_STATES
 from ..formats import to_bytes
+from ..training.files import find_target
 from .blocks import Embedder
 from .layers import Layers, layer_weights
 from .partial import PartialDirectory, differences
@@ -23,6 +26,9 @@ from .sinks import SINKS, Contents
 from .spool import Spool, make_spool
 
 PRECISIONS = ("float32", "float16")
+
+#: Numbers of the errors of a disk, or a share of one, that is full.
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
 # Seconds between two entries of the journal, which is what a killed run loses.
 CHECKPOINT_SECONDS = 5.0
@@ -70,7 +76,8 @@ def embed_corpus(
     :param source: a ``.txt``, ``.jsonl`` or ``.spacy`` file, also a compressed one, whose name
         tells what it is; an open binary file with a sentence a line; or lists of words. A blank
         line is a sentence without tokens.
-    :param output: the file, or a binary stream, which cannot be resumed.
+    :param output: the file, of a symbolic link its target; or a binary stream, which cannot be
+        resumed.
     :param layers: ``"all"``, ``"top"``, ``"average"``, a layer's number, or a weight a layer.
     :param precision: ``"float32"`` or ``"float16"``, of what is written.
     :param format: ``"hdf5"``, ``"npz"``, ``"safetensors"`` or ``"parquet"``; none to go by the
@@ -101,23 +108,24 @@ def embed_corpus(
         batch_tokens=batch_tokens,
         progress=progress or _ignore,
     )
-    if isinstance(source, (str, Path)) and isinstance(output, (str, Path)):
-        _check_places(Path(source), Path(output))
+    if isinstance(output, (str, Path)):
+        output = _find_target(Path(output))
+        if isinstance(source, (str, Path)):
+            _check_places(Path(source), output)
     reader = Reader(lang, lambda n, total: job.progress("read", n, total))
     sentences = reader.read(source)
     name = str(source) if isinstance(source, (str, Path)) else "The input"
-    if not isinstance(output, (str, Path)):
+    if not isinstance(output, Path):
         if resume:
             raise ValueError("resume was given, but a stream cannot be resumed; write to a file.")
         with tempfile.TemporaryDirectory() as directory:
             spool = make_spool(sentences, Path(directory) / SPOOL_FILE, name)
             return job.run(spool, Path(directory), stream=output)
-    path = Path(output)
-    if path.is_dir():
-        raise ValueError(f"{path} is a directory; expected the path of a file.")
+    path = output
     if path.exists() and not (resume or overwrite):
         raise FileExistsError(f"{path} exists. Replace it (--overwrite), or write elsewhere.")
-    with PartialDirectory(path, resume=resume, overwrite=overwrite) as partial:
+    partial_directory = PartialDirectory(path, resume=resume, overwrite=overwrite)
+    with _naming_on_full_disk(path), partial_directory as partial:
         # Read again where a run is resumed, to see whether they are the sentences of that run.
         spool = make_spool(sentences, partial.path / SPOOL_FILE, name)
         if resume and path.exists():
@@ -248,6 +256,27 @@ class _Job:
             os.replace(complete, partial.output)
             partial.remove()
         return EmbeddedCorpus(spool.n_sentences, spool.n_tokens, spool.n_tokens - n_before)
+
+
+@contextmanager
+def _naming_on_full_disk(path: Path) -> Iterator[None]:
+    """Give the error of a full disk, which names no file or a temporary one, that of the output."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL_DISK:
+            raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+        raise
+
+
+def _find_target(output: Path) -> Path:
+    if output.exists() and not (output.is_file() or output.is_dir()):
+        streamed = ", ".join(name for name, sink in SINKS.items() if sink.can_stream)
+        raise ValueError(
+            f"{output} is a pipe or a device; expected the path of a file, or - for the standard "
+            f"output with --format, one of {streamed}."
+        )
+    return find_target(output)
 
 
 def _check_places(source: Path, output: Path) -> None:

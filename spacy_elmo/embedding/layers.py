@@ -15,7 +15,8 @@ def layer_weights(layers: Layers, n_layers: int) -> Optional[List[float]]:
     :param layers: ``"all"``, ``"top"``, ``"average"``, a layer's number (0 is the token layer), or
         one weight a layer. The weights are taken as they are, not normalized.
     :param n_layers: layers that there are, the token layer counted.
-    :raises ValueError: the biLM has no such layer, or another number of layers.
+    :raises ValueError: the biLM has no such layer, or another number of layers; or a weight is NaN
+        or infinite.
     """
     if isinstance(layers, str):
         if layers not in NAMES:
@@ -36,9 +37,22 @@ def layer_weights(layers: Layers, n_layers: int) -> Optional[List[float]]:
             )
         return [float(number == layers) for number in range(n_layers)]
     weights = [float(weight) for weight in layers]
-    if len(weights) != n_layers or not all(map(math.isfinite, weights)):
+    if not all(map(math.isfinite, weights)):
+        raise ValueError(
+            f"The weights of the layers (--mix) are {weights}; expected finite numbers."
+        )
+    if len(weights) != n_layers:
         raise ValueError(
             f"The weights of the layers are {weights}; this biLM has {n_layers} layers (the token "
             f"layer and {n_layers - 1} LSTM layers), and expects as many numbers."
         )
+    return weights
+
+
+def name_layers(weights: Sequence[float]) -> Layers:
+    """What a user gives for such weights, the reverse of :func:`layer_weights`."""
+    named: Sequence[Layers] = ("top", "average", *range(len(weights)))
+    for layers in named:
+        if layer_weights(layers, len(weights)) == weights:
+            return layers
     return weights

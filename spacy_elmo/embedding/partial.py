@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Optional, Type
 
 from ..training.files import write_files
 from ..training.locks import only_writer
+from .layers import name_layers
 
 JOURNAL_FILE = "journal.json"
 
@@ -43,7 +44,7 @@ class PartialDirectory:
 
     def __init__(self, output: Path, *, resume: bool, overwrite: bool) -> None:
         self.output = output
-        self.path = output.with_name(output.name + ".partial")
+        self.path = partial_path(output)
         self._resume = resume
         self._overwrite = overwrite
         self._lock = ExitStack()
@@ -116,12 +117,27 @@ class PartialDirectory:
         return (self.path / JOURNAL_FILE).exists()
 
 
+def partial_path(output: Path) -> Path:
+    """Where the directory of an output is."""
+    return output.with_name(output.name + ".partial")
+
+
 def differences(before: Settings, now: Settings) -> str:
     """In which settings two runs differ, in words; empty where they do not."""
     found: List[str] = []
     for name in sorted({*before, *now}):
         if before.get(name) != now.get(name):
-            values = f"{before.get(name)!r:.60} before, {now.get(name)!r:.60} now"
+            values = f"{_shown(name, before):.60} before, {_shown(name, now):.60} now"
             how = "other contents than before" if name in CONTENTS else values
             found.append(f"{OPTIONS.get(name, name)} ({how})")
     return ", ".join(found)
+
+
+def _shown(name: str, settings: Settings) -> str:
+    """A value as a user gives it."""
+    value = settings.get(name)
+    if name == "keep_sentences":
+        value = not value
+    if name == "layers" and isinstance(value, list) and value:
+        value = name_layers(value)
+    return repr(value)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..bilm import BiLMState, LSTMState
 from ..formats.atomic import write_together
-from .output import CHECKPOINT
+from .output import CHECKPOINT, LAST
 from .progress import Progress
 from .run import Run
 from .start import WARM_STATE
@@ -133,17 +133,24 @@ def read_checkpoint(path: Path) -> Dict[str, Any]:
     except Exception as error:
         # A damaged file fails in many ways.
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"{path} is no checkpoint, or a damaged one ({reason}).") from error
+        raise ValueError(_damaged(path, reason)) from error
     version = contents.get("version") if isinstance(contents, dict) else None
     missing = [name for name in PARTS if version == VERSION and name not in contents]
     if missing:
-        raise ValueError(f"{path} is no checkpoint, or a damaged one (no {', '.join(missing)}).")
+        raise ValueError(_damaged(path, f"no {', '.join(missing)}"))
     if version != VERSION:
         raise ValueError(
             f"{path} is a checkpoint of version {version}; this spacy-elmo reads {VERSION}. Go on "
             "with the spacy-elmo that wrote it."
         )
     return contents
+
+
+def _damaged(path: Path, reason: str) -> str:
+    way_out = "Start anew with --overwrite"
+    if (last := path.parent / LAST).is_dir():
+        way_out += f", or with another --output from the last model: --init {last}"
+    return f"{path} is no checkpoint, or a damaged one ({reason}). {way_out}."
 
 
 def check_settings(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:

@@ -108,6 +108,7 @@ class TrainingConfig:
 
 
 _BLOCKS = ("paths", "bilm", "vocab", "words", "corpora", "training")
+_EXPECTED = "expected a training config of a biLM, as `spacy elmo init-bilm` writes it."
 _PARTS = ("softmax", "optimizer", "schedule", "logger")
 _Settings = TypeVar("_Settings", VocabularySettings, WordsSettings, TrainingSettings)
 
@@ -122,11 +123,21 @@ def read_config(
     :raises ValueError: the file cannot be read as a config.
     """
     try:
-        return load_config(path, overrides=dict(overrides), interpolate=True)
+        config = load_config(path, overrides=dict(overrides), interpolate=True)
     except ConfigValidationError as error:
         raise ValueError(f"{path}: {_describe(error)}") from None
     except ConfigParserError as error:
         raise ValueError(f"{path}: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text ({error}); {_EXPECTED}") from None
+    if not config:
+        raise ValueError(f"{path} has no block; {_EXPECTED}")
+    if of_pipeline := [f"[{name}]" for name in ("nlp", "components") if name in config]:
+        raise ValueError(
+            f"{path} has {' and '.join(of_pipeline)}, as a config of a pipeline, which `spacy "
+            f"train` trains; {_EXPECTED}"
+        )
+    return config
 
 
 def _read_init(path: Optional[str]) -> Optional[StartWeights]:

@@ -33,7 +33,8 @@ def prepare_output(path: Path, *, resume: bool, overwrite: bool) -> bool:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise type(error)(f"The output {path} cannot be written: {error}") from None
+        why = error.strerror or error
+        raise type(error)(f"The output {path} cannot be written: {why}") from None
     has_checkpoint = (path / CHECKPOINT).exists()
     found = [name for name in (CHECKPOINT, BEST, LAST, LOG) if (path / name).exists()]
     if found and not overwrite and not (resume and has_checkpoint):

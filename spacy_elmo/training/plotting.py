@@ -7,7 +7,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Sequence, Union
 
-from .files import write_files
+from .files import write_file
 from .output import LOG
 from .reporting import Evaluation
 
@@ -109,7 +109,7 @@ def plot(runs: Sequence[Run], path: Union[str, Path], *, x: str = "steps") -> No
     if not runs:
         raise ValueError("There is no run to plot; expected one or more.")
     data = _draw(runs, path.suffix.lower()[1:], x)
-    write_files(path.parent, {path.name: data})
+    write_file(path, data)
 
 
 def _draw(runs: Sequence[Run], file_format: str, x: str) -> bytes:

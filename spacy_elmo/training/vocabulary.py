@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Dict, Iterable, List, Mapping, Sequence, Union
 
 from ..bilm import BOS, EOS, UNK
-from .files import write_files
+from .files import write_file
 
 SPECIAL = (BOS, EOS, UNK)
 BOS_ID, EOS_ID, UNK_ID = range(3)
@@ -74,8 +74,7 @@ class Vocabulary:
 
     def to_disk(self, path: Union[str, "PathLike[str]"]) -> None:
         """Write bilm-tf's format, atomically."""
-        path = Path(path)
-        write_files(path.parent, {path.name: self.to_bytes()})
+        write_file(Path(path), self.to_bytes())
 
     def to_bytes(self) -> bytes:
         """What :meth:`to_disk` writes."""

@@ -1,5 +1,6 @@
 """``spacy elmo embed`` as a user runs it."""
 
+import errno
 import io
 import json
 import re
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 from spacy_elmo import BiLM
 from spacy_elmo.cli.app import elmo_cli
 from spacy_elmo.cli.embed import _Bar
+from spacy_elmo.embedding.sinks.npz import NpzSink
 from spacy_elmo.formats import write
 
 from ..conftest import random_bilm
@@ -127,6 +129,7 @@ def test_resume_and_overwrite(model, text, tmp_path):
         ("model", "text.txt", "o.npz", ["--top", "--layer", 1], "--top and --layer were given"),
         ("model", "text.txt", "o.npz", ["--mix", "a,b"], "--mix is 'a,b'; expected a number a"),
         ("model", "text.txt", "o.npz", ["--mix", "1,2"], "this biLM has 3 layers"),
+        ("model", "text.txt", "o.npz", ["--mix", "nan,0,1"], "expected finite numbers"),
         ("model", "text.txt", "o.npz", ["--layer", 3], "layers is 3; expected a number from 0"),
         ("model", "text.txt", "o.npz", ["--lang", "nolang"], "lang is 'nolang'"),
         ("model", "text.txt", "o.npz", ["--device", "tpu"], "--device is 'tpu'; expected cpu"),
@@ -158,6 +161,28 @@ def test_too_little_memory_is_one_message(model, text, tmp_path, monkeypatch):
     monkeypatch.setattr("spacy_elmo.cli.embed.embed_corpus", fail)
     done = invoke("embed", model, text, tmp_path / "o.npz")
     assert done.exit_code == 1 and "Lower --batch-tokens" in one_line(done.output)
+
+
+@pytest.mark.parametrize("after, way_on", [(0, "run the same command"), (10, "--resume. What is")])
+def test_a_full_disk_is_named_with_the_way_on(model, text, tmp_path, monkeypatch, after, way_on):
+    write, written = NpzSink.write, []
+
+    def fail(sink, block):
+        written.append(block)
+        if len(written) > after:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(sink, block)
+
+    monkeypatch.setattr("spacy_elmo.embedding.corpus.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(NpzSink, "write", fail)
+    options = [model, text, tmp_path / "o.npz", "--batch-tokens", 1]
+    done = invoke("embed", *options)
+    assert done.exit_code == 1
+    shown = one_line(done.output)
+    assert "No space left on device: " in shown and "o.npz'. Free some space there" in shown
+    assert way_on in shown
+    monkeypatch.undo()
+    assert ("of them before" in embed(*options, "--resume")) == (after > 0)
 
 
 class Screen(io.StringIO):

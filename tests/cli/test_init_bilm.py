@@ -156,6 +156,13 @@ def test_the_standard_output():
     assert done.stdout == make_template("md", "de")
 
 
+def test_the_command_to_go_on_with_is_one_line(tmp_path):
+    path = tmp_path / ("long" * 40) / "bilm.cfg"
+    done = invoke("init-bilm", path)
+    command = f"spacy elmo train {path} --output DIR --paths.train TEXT --paths.dev HELD_OUT_TEXT"
+    assert done.output.splitlines()[-1] == command
+
+
 def test_nothing_is_overwritten_unless_asked(tmp_path):
     path = tmp_path / "new" / "bilm.cfg"
     assert invoke("init-bilm", path).exit_code == 0

@@ -33,7 +33,7 @@ def test_the_config_trains_as_it_is(bilm, tmp_path):
     arguments = ["init-config", path, "--lang", "en", "--source", bilm]
     done = invoke(*arguments, "--pipeline", "tagger, ner")
     assert done.exit_code == 0, done.output
-    assert f"spacy train {path}" in one_line(done.output).replace(" /", " /")
+    assert f"\nspacy train {path} --output DIR --paths.train TRAIN.spacy --paths.dev" in done.output
     nlp = spacy.blank("en")
     docs = [example.reference for example in make_examples(nlp)]
     DocBin(docs=docs).to_disk(tmp_path / "corpus.spacy")
@@ -79,6 +79,7 @@ def test_another_language_and_format(tmp_path):
     "arguments, expected",
     [
         (["-p", "tagger,lemmatizer"], "'lemmatizer' takes no tok2vec layer; expected some of"),
+        (["-p", "tagger,nerr"], "'nerr', but there is no such factory; expected some of senter"),
         (["-p", "elmo,tagger"], "'elmo' takes no tok2vec layer"),
         (["-p", "ner,ner"], "'ner' is there twice"),
         (["-p", " , "], "pipeline is empty; expected some of"),

@@ -1,11 +1,13 @@
 """Arguments that are not as expected are named before anything is read or written."""
 
 import io
+import os
+import sys
 
 import pytest
 
 from spacy_elmo.embedding import embed_corpus
-from spacy_elmo.embedding.layers import layer_weights
+from spacy_elmo.embedding.layers import layer_weights, name_layers
 
 
 @pytest.mark.parametrize(
@@ -15,7 +17,8 @@ from spacy_elmo.embedding.layers import layer_weights
         ({"layers": 3}, r"layers is 3; expected a number from 0 \(the token layer\) to 2"),
         ({"layers": -1}, "layers is -1"),
         ({"layers": [1, 2]}, r"weights of the layers are \[1.0, 2.0\]; this biLM has 3 layers"),
-        ({"layers": [1, 2, float("nan")]}, "expects as many numbers"),
+        ({"layers": [float("nan"), 0, 1]}, r"are \[nan, 0.0, 1.0\]; expected finite numbers"),
+        ({"layers": [1, float("inf")]}, r"are \[1.0, inf\]; expected finite numbers"),
         ({"precision": "int8"}, "precision is 'int8'; expected float32 or float16"),
         ({"initial_state": "cold"}, "initial_state is 'cold'; expected one of zero, warm, carry"),
         ({"batch_tokens": 0}, "batch_tokens is 0; expected 1 or more"),
@@ -41,3 +44,33 @@ def test_weights_of_layers():
     assert layer_weights("top", 3) == layer_weights(2, 3) == [0, 0, 1]
     assert layer_weights("average", 4) == [0.25] * 4
     assert layer_weights((1, 2), 2) == [1, 2]
+
+
+@pytest.mark.parametrize("layers", ["top", "average", 0, 1, [0.5, 0.2, 0.3], [2.0, 0.0, 0.0]])
+def test_weights_are_told_as_they_were_given(layers):
+    assert name_layers(layer_weights(layers, 3)) == layers
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pipes with a path")
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_a_pipe_is_not_replaced(bilm, tmp_path, overwrite):
+    os.mkfifo(tmp_path / "out.npz")
+    (tmp_path / "link.npz").symlink_to("out.npz")
+    for name in ("out.npz", "link.npz"):
+        message = f"{name} is a pipe or a device; expected the path of a file, or - .* --format"
+        with pytest.raises(ValueError, match=message):
+            embed_corpus(bilm, [["a"]], tmp_path / name, overwrite=overwrite)
+    assert (tmp_path / "out.npz").is_fifo() and len(list(tmp_path.iterdir())) == 2
+
+
+def test_the_target_of_a_link_is_written(bilm, tmp_path):
+    (tmp_path / "there").mkdir()
+    link, target = tmp_path / "link.npz", tmp_path / "there" / "target.npz"
+    link.symlink_to(target)
+    embed_corpus(bilm, [["a"]], link)
+    before = target.read_bytes()
+    with pytest.raises(FileExistsError, match="target.npz exists"):
+        embed_corpus(bilm, [["a"]], link)
+    embed_corpus(bilm, [["b"]], link, overwrite=True)
+    assert link.is_symlink() and list((tmp_path / "there").iterdir()) == [target]
+    assert target.read_bytes() != before

@@ -120,11 +120,11 @@ def test_a_run_that_was_stopped_is_not_dropped_by_accident(bilm, tmp_path):
     "change, named",
     [
         ({"sentences": [*SENTENCES, ["more"]]}, r"input \(other contents than before\)"),
-        ({"layers": "top"}, r"layers \('all' before, \[0.0, 0.0, 1.0\] now\)"),
+        ({"layers": "top"}, r"layers \('all' before, 'top' now\)"),
         ({"precision": "float16"}, "precision"),
         ({"initial_state": "zero"}, "initial state"),
         ({"batch_tokens": 9}, r"batch tokens \(8 before, 9 now\)"),
-        ({"keep_sentences": False}, "forget sentences"),
+        ({"keep_sentences": False}, r"forget sentences \(False before, True now\)"),
         ({"bilm": random_bilm(seed=1)}, r"model \(other contents"),
     ],
 )
@@ -202,7 +202,7 @@ def test_an_interrupted_run_can_be_resumed(bilm, tmp_path):
         if n > 100:
             raise OSError(28, "No space left on device")
 
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left on device: .*out.parquet'"):
         embed(bilm, out, progress=stop)
     assert not out.exists()
     assert embed(bilm, out, resume=True).n_embedded < sum(map(len, SENTENCES))

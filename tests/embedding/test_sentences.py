@@ -76,7 +76,7 @@ def test_compressed_files(tmp_path, suffix, compress):
     "name, data, message",
     [
         ("a.txt", b"a\n\xff\n", r"a.txt, line 2: byte 1 of the line \(0xff\) is not UTF-8"),
-        ("a.txt", b"a\nb\0c\n", r"a.txt, line 2: binary data"),
+        ("a.txt", b"a\nb\0c\n", r"a.txt, line 2: a NUL character"),
         ("a.txt", bz2.compress(b"a b"), r"a.txt, line 1: "),
         ("a.jsonl", '{"text": "a"}\n{"text"', r"a.jsonl, line 2: '\{\"text\"' is not JSON"),
         ("a.jsonl", '{"words": ["a"]}', r"a.jsonl, line 1: .* expected a line such as"),

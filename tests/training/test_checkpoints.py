@@ -6,6 +6,7 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
 import time
 
@@ -363,7 +364,7 @@ def test_an_output_that_cannot_be_written_is_named_before_work_starts(tmp_path):
     recorder = Recorder()
     with pytest.raises(ValueError, match="out is a file; expected the path of a directory"):
         train(make_config(tmp_path), tmp_path / "out", reporter=recorder)
-    with pytest.raises(OSError, match=r"The output .*below cannot be written"):
+    with pytest.raises(OSError, match=r"The output .*below cannot be written: Not a directory$"):
         train(make_config(tmp_path), tmp_path / "out" / "below", reporter=recorder)
     assert not recorder.texts
 
@@ -381,8 +382,21 @@ def test_a_damaged_checkpoint_is_named(tmp_path, never_stopped, damage):
     else:
         path.write_bytes({"cut": data[:-100], "text": b"no checkpoint", "empty": b""}[damage])
         message = "checkpoint.pt is no checkpoint, or a damaged one"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as caught:
         read_checkpoint(path)
+    assert ("Start anew with --overwrite." in str(caught.value)) == (damage != "version")
+
+
+def test_the_way_out_of_a_damaged_checkpoint(tmp_path, never_stopped):
+    out = tmp_path / "out"
+    shutil.copytree(never_stopped, out)
+    (out / "checkpoint.pt").write_bytes(b"")
+    config = make_config(tmp_path, EVALUATIONS)
+    with pytest.raises(ValueError, match="--overwrite, or with another --output .* --init .*out"):
+        train(config, out, resume=True)
+    config["training"]["init"] = str(out / "model-last")
+    assert train(config, tmp_path / "other").first_step == 0
+    assert train(make_config(tmp_path, EVALUATIONS), out, overwrite=True).first_step == 0
 
 
 def test_no_code_of_a_checkpoint_is_run(tmp_path):

@@ -130,6 +130,22 @@ def test_files_that_are_no_config_are_named(tmp_path, text):
         read_config(path)
 
 
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        (b"\x89PNG\xff", "is not UTF-8 text"),
+        (b"", "has no block"),
+        (b"# nothing\n", "has no block"),
+        (b'[nlp]\nlang = "en"\n[components]\n', r"has \[nlp\] and \[components\].* `spacy train`"),
+    ],
+)
+def test_files_that_are_another_config_tell_what_is_expected(tmp_path, data, message):
+    path = tmp_path / "other.cfg"
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=rf"other\.cfg {message}.*as `spacy elmo init-bilm`"):
+        read_config(path)
+
+
 def test_an_override_of_a_block_that_is_not_there_is_named(tmp_path):
     path = tmp_path / "config.cfg"
     path.write_text(CONFIG, encoding="utf-8")

@@ -10,7 +10,7 @@ _PIECE_BYTES = 1 << 16
 class Fault(NamedTuple):
     """What is wrong with a file, and where.
 
-    text (str): For instance ``line 3: binary data; expected UTF-8 text.``
+    text (str): For instance ``line 3: a NUL character; expected UTF-8 text.``
     """
 
     text: str
@@ -22,14 +22,15 @@ def iter_lines(file: BinaryIO, max_line_bytes: int) -> Iterator[Tuple[int, Union
     file (BinaryIO): A buffered reader.
     max_line_bytes (int): Longest line that is taken, its end not counted.
     YIELDS (Tuple[int, Union[str, Fault]]): The number of each line, counted from 1, and the line
-        or what is wrong with it. Nothing follows binary data.
+        or what is wrong with it. Nothing follows a NUL character.
     """
     number = 0
     # Two bytes more than a line may have, for its end.
     while line := file.readline(max_line_bytes + 2):
         number += 1
         if b"\0" in line:
-            yield number, Fault(f"line {number}: binary data; expected UTF-8 text.")
+            problem = "a NUL character (0x00), as binary data have it; expected UTF-8 text."
+            yield number, Fault(f"line {number}: {problem}")
             return
         text = line.rstrip(b"\r\n")
         if len(text) > max_line_bytes:

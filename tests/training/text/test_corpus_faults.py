@@ -31,7 +31,7 @@ NOT_UTF8 = b"fine\nalso fine\nbad \xff byte\nlast\n"
         ("a.jsonl", b"\n", 'no text in 1 lines; expected a line such as {"text"'),
         ("a.spacy", DocBin().to_bytes(), "no text; expected Docs with tokens"),
         ("a.txt", NOT_UTF8, "line 3: byte 5 of the line .0xff. is not UTF-8"),
-        ("a.txt", b"fine\n\x89PNG\x00\x00", "line 2: binary data"),
+        ("a.txt", b"fine\n\x89PNG\x00\x00", "line 2: a NUL character"),
         ("a.txt.xz", b"fine\ncaf\xe9\n", "line 2: byte 4 of the line .0xe9. is not UTF-8"),
         ("a.txt", b"fine\n" + b"x" * 101, "line 2: more than max_line_bytes = 100 bytes"),
         ("a.jsonl", b'{"text": "fine"}\nfine\n', "line 2: 'fine' is not JSON"),
