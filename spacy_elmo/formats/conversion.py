@@ -2,10 +2,11 @@
 
 import os
 import shutil
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Collection, Dict, Iterable, List, Literal
+from typing import Collection, Dict, Iterable, Iterator, List, Literal
 
 import torch
 
@@ -64,8 +65,7 @@ def convert(
         _check_target(target, to, companions, force)
         bilm = form.read(place)
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Beside the target, where its files only have to be renamed.
-        with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary:
+        with _directory_beside(target) as temporary:
             if to == "native":
                 save(bilm, temporary, precision=precision)
             else:
@@ -78,6 +78,20 @@ def convert(
                     writers[name] = partial(_copy, file)
             write_together(target, writers)
     return _hdf5_notes(bilm, has_softmax) if to == "hdf5" else _precision_notes(bilm, precision)
+
+
+@contextmanager
+def _directory_beside(target: Path) -> Iterator[str]:
+    """A temporary directory, from where files only have to be renamed. Errors name the target in
+    its place."""
+    prefix = f".{target.name}."
+    try:
+        with TemporaryDirectory(prefix=prefix, dir=target.parent) as temporary:
+            yield temporary
+    except OSError as error:
+        if prefix in str(error.filename or ""):
+            error.filename = str(target)
+        raise
 
 
 def _check_target(target: Path, to: Target, companions: Collection[str], force: bool) -> None:

@@ -236,3 +236,8 @@ def test_failed_conversion_leaves_the_old_weights(tmp_path, monkeypatch, make_bi
         assert_fails("No space left on device", *args)
     assert contents(tmp_path / "out") == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "out"]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a place that none can write")
+def test_a_place_that_cannot_be_written_is_named(model):
+    assert_fails(": '/proc/self/copy'", model, "/proc/self/copy", "--to", "hdf5")
