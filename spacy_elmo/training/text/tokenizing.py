@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -117,6 +118,7 @@ class Tokenizer:
                 future, done = waiting.popleft()
                 yield future.result(), done
         except BrokenProcessPool:
+            _end_writing(self._pool)
             raise ChildProcessError(
                 f"One of n_process = {self._n_process} tokenizing processes ended by itself. It "
                 "was killed, maybe for want of memory: set a lower n_process. Or it could not "
@@ -142,6 +144,15 @@ class Tokenizer:
                 initargs=(self._pipeline.lang, srsly.pickle_dumps(self._pipeline.splitter)),
             )
         return self._pool.submit(_tokenize_in_worker, items)
+
+
+def _end_writing(pool: Optional[ProcessPoolExecutor]) -> None:
+    """Let a thread that writes to processes that are dead fail. Before 3.11.5, Python waits for it
+    for ever where the pipe is full (issue 94777 of CPython)."""
+    if sys.version_info < (3, 11, 5):
+        reader = getattr(getattr(pool, "_call_queue", None), "_reader", None)
+        if reader is not None:
+            reader.close()
 
 
 _pipeline: Pipeline

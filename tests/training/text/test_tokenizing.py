@@ -71,7 +71,8 @@ def dies(doc):
 
 def test_a_killed_process_is_an_error_and_not_a_hang(tmp_path, monkeypatch):
     monkeypatch.setenv("TEST_MAIN_PROCESS", str(os.getpid()))
-    write_text(tmp_path)
+    # More than a pipe holds, so that text is being written when its reader dies.
+    write(tmp_path / "long.txt", "\n".join([20000 * "Long text. "] * 20))
     corpus = build_text_corpus_v1(path=str(tmp_path), n_process=2, splitter=die_in_others)
     with pytest.raises(
         ChildProcessError, match="One of n_process = 2 tokenizing processes ended by"
