@@ -1,10 +1,9 @@
 """``spacy elmo init-config``."""
 
 from pathlib import Path
-from typing import Annotated, List
+from typing import Annotated
 
 import typer
-from spacy.language import Language
 from wasabi import msg
 
 from ..pipeline.templates import COMPONENTS, make_pipeline_config
@@ -47,7 +46,6 @@ def init_config_cli(
     try:
         if str(output_path) != "-" and output_path.exists() and not force:
             raise ValueError(f"{output_path} exists; give --force to overwrite it.")
-        _require_factories(names)
         text = make_pipeline_config(lang, names, source)
         if str(output_path) == "-":
             typer.echo(text, nl=False)
@@ -60,14 +58,3 @@ def init_config_cli(
     typer.echo(
         f"spacy train {output_path} --output DIR --paths.train TRAIN.spacy --paths.dev DEV.spacy"
     )
-
-
-def _require_factories(names: List[str]) -> None:
-    # spaCy registers its components when the first pipeline is made.
-    factories = Language()
-    for name in names:
-        if not factories.has_factory(name):
-            raise ValueError(
-                f"--pipeline has {name!r}, but there is no such factory; expected some of "
-                f"{', '.join(COMPONENTS)}."
-            )

@@ -270,13 +270,8 @@ def _naming_on_full_disk(path: Path) -> Iterator[None]:
 
 
 def _find_target(output: Path) -> Path:
-    if output.exists() and not (output.is_file() or output.is_dir()):
-        streamed = ", ".join(name for name, sink in SINKS.items() if sink.can_stream)
-        raise ValueError(
-            f"{output} is a pipe or a device; expected the path of a file, or - for the standard "
-            f"output with --format, one of {streamed}."
-        )
-    return find_target(output)
+    streamed = ", ".join(name for name, sink in SINKS.items() if sink.can_stream)
+    return find_target(output, f", or - for the standard output with --format, one of {streamed}")
 
 
 def _check_places(source: Path, output: Path) -> None:

@@ -49,7 +49,8 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno is not None and str(error.filename or ".tmp").endswith(".tmp"):
+        unnamed = error.filename is None or str(error.filename).endswith(".tmp")
+        if unnamed and error.errno is not None:
             error.filename = str(path)
         raise
 

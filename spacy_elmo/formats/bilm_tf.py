@@ -54,7 +54,7 @@ def read(path: Path) -> BiLM:
     options_file, weights_file = find_files(path)
     options = read_json_object(options_file)
     config = config_from_options(options, options_file)
-    with _open_hdf5(weights_file, "r") as file:
+    with _reading(weights_file) as file:
         stored = _list_datasets(file, weights_file)
         check_counts(weights_file, "dataset", len(stored), config)
         # The options do not say whether there is a projection where sizes are equal.
@@ -116,7 +116,7 @@ def write(bilm: BiLM, path: Path) -> None:
         file.write_text(options, encoding="utf-8")
 
     def write_weights(file: Path) -> None:
-        with _open_hdf5(file, "w") as hdf5:
+        with _writing(file) as hdf5:
             for row in dataset_table(bilm.config):
                 arrays = [tensors[name].numpy() for name in row.parameters]
                 hdf5.create_dataset(row.dataset, data=row.transform.to_dataset(*arrays))
@@ -160,7 +160,7 @@ def _choose_weights(directory: Path) -> Path:
     # Embeddings that the same tools wrote may lie beside the weights.
     with_weights = []
     for file in files:
-        with _open_hdf5(file, "r") as hdf5:
+        with _reading(file) as hdf5:
             if "char_embed" in hdf5:
                 with_weights.append(file)
     if len(with_weights) > 1 and directory / NLPL_WEIGHTS_FILE in with_weights:
@@ -225,25 +225,32 @@ def _fill(parameters: Mapping[str, torch.Tensor], row: Row, dataset: Any, path: 
 
 
 @contextmanager
-def _open_hdf5(path: Path, mode: str) -> Iterator[Any]:
+def _reading(path: Path) -> Iterator[Any]:
+    h5py = _import_h5py(path)
+    with _one_message(path, "its start"):
+        file = h5py.File(path, "r")
+    with file:
+        yield file
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[Any]:
+    # In memory: on a full disk the HDF5 library leaves open objects that crash the process.
+    with _import_h5py(path).File(path, "w", driver="core", backing_store=False) as file:
+        yield file
+        file.flush()
+        image = file.id.get_file_image()
+    path.write_bytes(image)
+
+
+def _import_h5py(path: Path) -> Any:
     try:
         import h5py
     except ImportError as error:
         raise ImportError(
             f"{path} is a HDF5 file, for which h5py is needed: pip install 'spacy-elmo[hdf5]'"
         ) from error
-    if mode == "r":
-        with _one_message(path, "its start"):
-            file = h5py.File(path, mode)
-        with file:
-            yield file
-        return
-    # In memory: on a full disk the HDF5 library leaves open objects that crash the process.
-    with h5py.File(path, "w", driver="core", backing_store=False) as file:
-        yield file
-        file.flush()
-        image = file.id.get_file_image()
-    path.write_bytes(image)
+    return h5py
 
 
 @contextmanager

@@ -78,12 +78,10 @@ def find_segments(segments: SegmenterT, docs: Sequence[Doc]) -> List[Segment]:
         hashes, is_space = table[:, 0], table[:, 1].astype(bool)
         has_space = bool(is_space.any())
         end = 0
-        wrong = None
         for span in spans:
             start = span.start
             if start != end or span.end > len(doc):
-                wrong = min(start, end)
-                break
+                raise _not_covered(number, doc, min(start, end))
             end = span.end
             if not has_space:
                 if end > start:
@@ -92,15 +90,17 @@ def find_segments(segments: SegmenterT, docs: Sequence[Doc]) -> List[Segment]:
             rows = start + numpy.flatnonzero(~is_space[start:end])
             if len(rows):
                 found.append(Segment(number, doc, rows.tolist(), hashes[rows]))
-        if wrong is None and end != len(doc):
-            wrong = end
-        if wrong is not None:
-            raise ValueError(
-                f"The segments function does not cover doc {number} ({len(doc)} tokens): token "
-                f"{wrong} is left out or comes twice. Expected spans in order that hold each token "
-                "once. Change the 'segments' setting of the elmo model."
-            )
+        if end != len(doc):
+            raise _not_covered(number, doc, end)
     return found
+
+
+def _not_covered(number: int, doc: Doc, token: int) -> ValueError:
+    return ValueError(
+        f"The segments function does not cover doc {number} ({len(doc)} tokens): token {token} is "
+        "left out or comes twice. Expected spans in order that hold each token once. Change the "
+        "'segments' setting of the elmo model."
+    )
 
 
 def _segment(docs: Sequence[Doc], *, window: int, use_sentences: bool) -> List[List[Span]]:

@@ -43,9 +43,15 @@ def make_pipeline_config(lang: str, pipeline: Sequence[str], source: str) -> str
     """
     for number, name in enumerate(pipeline):
         if name not in COMPONENTS or name in pipeline[:number]:
-            problem = "is there twice" if name in COMPONENTS else "takes no tok2vec layer"
+            if name in COMPONENTS:
+                problem = f"in which {name!r} is there twice"
+            # spaCy registers its components when the first pipeline is made.
+            elif Language().has_factory(name):
+                problem = f"in which {name!r} takes no tok2vec layer"
+            else:
+                problem = f"which has {name!r}, but there is no such factory"
             raise ValueError(
-                f"pipeline is {','.join(pipeline)}, in which {name!r} {problem}; expected some of "
+                f"pipeline is {','.join(pipeline)}, {problem}; expected some of "
                 f"{', '.join(COMPONENTS)}, each once. The elmo component is added before them."
             )
     if not pipeline:

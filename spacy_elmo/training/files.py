@@ -36,15 +36,16 @@ def write_file(path: Path, data: bytes) -> None:
     write_files(path.parent, {path.name: data})
 
 
-def find_target(path: Path) -> Path:
+def find_target(path: Path, instead: str = "") -> Path:
     """The file to replace where a path is to be written: of a symbolic link its target.
 
+    :param instead: what else may be given in place of a pipe or a device, for the message.
     :raises ValueError: there is something else, such as a directory or a device.
     """
     if path.is_dir():
         raise ValueError(f"{path} is a directory; expected the path of a file.")
     if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is a pipe or a device; expected the path of a file.")
+        raise ValueError(f"{path} is a pipe or a device; expected the path of a file{instead}.")
     if not path.is_symlink():
         return path
     target = Path(os.path.realpath(path))

@@ -7,9 +7,7 @@ import multiprocessing
 import os
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing.process import BaseProcess
 from pathlib import Path
-from threading import Thread
 from typing import Any, Dict, List, NamedTuple
 
 import torch
@@ -19,6 +17,7 @@ from thinc.api import Config
 
 from spacy_elmo import BiLM
 from spacy_elmo.about import __version__
+from spacy_elmo.training.processes import end_with_parent
 
 from .configs import fill_in, make_config
 from .files import is_result_of
@@ -84,17 +83,10 @@ def count_words(path: Path) -> int:
 
 
 def prepare_worker(n_threads: int) -> None:
-    """Begin a worker process. It ends with the one that began it, also where that was killed: its
-    run would otherwise go on unseen, beside the same run of the next call."""
+    """Begin a worker process. It ends with the one that began it: its run would otherwise go on
+    beside the same run of the next call."""
     torch.set_num_threads(n_threads)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        Thread(target=_end_after, args=(parent,), daemon=True).start()
-
-
-def _end_after(parent: BaseProcess) -> None:
-    parent.join()
-    os._exit(1)
+    end_with_parent()
 
 
 def execute(job: Job, training: Path, results: Path) -> str:

@@ -1,20 +1,19 @@
 """Chunks of text to streams of words, in this process or in several others."""
 
 import multiprocessing
-import os
 import signal
 import sys
-import threading
 from collections import deque
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from types import TracebackType
-from typing import Any, Deque, Generator, Iterable, Iterator, List, Optional, Tuple, Type, Union
+from typing import Deque, Generator, Iterable, Iterator, List, Optional, Tuple, Type, Union
 
 import spacy
 import srsly
 from spacy.language import Language
 
+from ..processes import end_with_parent
 from .splitters import Splitter
 from .stream import WordStream, number_sentences
 from .text_files import Chunk, sentences_of
@@ -162,14 +161,8 @@ def _start_worker(lang: str, splitter: bytes) -> None:
     global _pipeline
     # Ctrl-C reaches all processes; the first one ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     _pipeline = Pipeline(lang, srsly.pickle_loads(splitter))
-
-
-def _end_with_parent() -> None:
-    parent: Any = multiprocessing.parent_process()
-    parent.join()
-    os._exit(1)
 
 
 def _tokenize_in_worker(items: Items) -> WordStream:
