@@ -18,7 +18,7 @@ import spacy
 import spacy_elmo
 from spacy import registry
 
-checkout, kind, vectors = sys.argv[1:]
+checkout, kind, vectors, recurrence = sys.argv[1:]
 place = pathlib.Path(spacy_elmo.__file__).resolve()
 assert pathlib.Path(checkout) not in place.parents, place
 assert importlib.metadata.version("spacy-elmo") == spacy_elmo.__version__
@@ -40,6 +40,9 @@ bilm = spacy_elmo.BiLM(spacy_elmo.BiLMConfig.from_dict(sizes))
 bilm.save_pretrained("native")
 assert (spacy_elmo.BiLM.from_pretrained("native").embed([["a"]])[0] == bilm.embed([["a"]])[0]).all()
 
+from spacy_elmo.bilm.kernel import variants
+assert str([variant.name for variant in variants()]) == recurrence, (variants(), recurrence)
+
 bundled = spacy.blank("en")
 bundled.add_pipe("elmo")
 expected = numpy.load(vectors)
@@ -48,13 +51,15 @@ print(f"{kind}: {len(points)} entry points load, a pipeline trains, saves and lo
 """
 
 
-#: Run in the checkout: what the bundled model gives there.
+#: Run in the checkout: what the bundled model gives there, and what was compiled.
 EMBED = """
 import sys
 import numpy, spacy
 nlp = spacy.blank("en")
 nlp.add_pipe("elmo")
 numpy.save(sys.argv[1], nlp("I deposited it at the bank.").tensor)
+from spacy_elmo.bilm.kernel import variants
+print([variant.name for variant in variants()])
 """
 
 
@@ -66,7 +71,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         vectors = folder / "vectors.npy"
-        run(sys.executable, "-c", EMBED, vectors, cwd=ROOT)
+        embed = [sys.executable, "-c", EMBED, str(vectors)]
+        recurrence = subprocess.check_output(embed, cwd=ROOT, text=True).strip()
         # What git tracks, so that a forgotten file is missed here rather than by a user.
         tracked = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True)
         for file in filter(None, tracked.split("\0")):
@@ -82,8 +88,8 @@ def main() -> None:
         (folder / "work").mkdir()
         for kind, file in (("wheel", wheel), ("sdist", sdist)):
             run(*pip, file, cwd=folder / "work")
-            use = (python, "-W", "error::UserWarning", "-c", USE, ROOT, kind, vectors)
-            run(*use, cwd=folder / "work")
+            use = (python, "-W", "error::UserWarning", "-c", USE, ROOT, kind)
+            run(*use, vectors, recurrence, cwd=folder / "work")
             run(python, "-m", "spacy", "elmo", "train", "--help", cwd=folder / "work")
             run(python, "-m", "pip", "uninstall", "--quiet", "--yes", "spacy-elmo", cwd=folder)
 

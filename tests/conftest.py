@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from spacy_elmo import BiLM, BiLMConfig
+from spacy_elmo.bilm.kernel import variants
 
 # Toy sizes are too small to share among threads, here and in the processes that tests start.
 torch.set_num_threads(1)
@@ -62,6 +63,15 @@ def make_bilm() -> Callable[..., BiLM]:
 @pytest.fixture
 def bilm(make_bilm: Callable[..., BiLM]) -> BiLM:
     return make_bilm()
+
+
+@pytest.fixture(params=["compiled", "torch"])
+def either_recurrence(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LSTM layers run by the compiled recurrence, and by torch's operations."""
+    if request.param == "torch":
+        monkeypatch.setattr("spacy_elmo.bilm.lstm.find_variant", lambda dtype, device: None)
+    elif not variants():
+        pytest.skip("the package was built without a C compiler (GCC or Clang)")
 
 
 @pytest.fixture(scope="session")

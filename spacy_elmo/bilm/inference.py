@@ -15,7 +15,7 @@ from torch import Tensor
 from .characters import BOS, EOS
 from .fixed_weights import Fingerprint, fingerprint
 from .joint_lstm import run_joint_lstm
-from .lstm import BiLMState, LSTMState
+from .lstm import BiLMState, LSTMState, run_side_by_side
 from .packing import PackedWords
 from .products import autocast_dtype
 from .token_layer import WORDS_A_CHUNK
@@ -103,8 +103,9 @@ def run_batch(
     # Where each direction has each position, sentence by sentence.
     halves: Tuple[_Half, _Half]
     if bilm.encoder_projection is None:
-        ahead, state_ahead = stacks[0](tokens, batch_sizes, before[0])
-        back, state_back = stacks[1](tokens[reverse], batch_sizes, before[1])
+        (ahead, state_ahead), (back, state_back) = run_side_by_side(
+            stacks, (tokens, tokens[reverse]), batch_sizes, before
+        )
         halves = [([tokens, *ahead], rows)], [([tokens], rows), (back, reverse[rows])]
     else:
         (top_ahead, top_back), (state_ahead, state_back) = run_joint_lstm(

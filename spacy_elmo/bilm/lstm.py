@@ -5,7 +5,8 @@ the output tanh, the projection is clamped after it, and the clamped projection 
 recurrent input. torch's fused LSTM cannot do this, so the recurrence is our own.
 """
 
-from typing import List, NamedTuple, Optional, Tuple
+from functools import partial
+from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple, Union, cast
 
 import torch
 from torch import Tensor, nn
@@ -13,9 +14,12 @@ from torch import Tensor, nn
 from .config import BiLMConfig
 from .dropout import dropout
 from .fixed_weights import Kept, fingerprint
+from .kernel import Chain, CompiledRecurrence, find_variant, run_chains
 from .lstm_function import run_lstm
 from .products import autocast_dtype
 from .recurrence import Recurrence
+
+AnyRecurrence = Union[Recurrence, CompiledRecurrence]
 
 
 class LSTMState(NamedTuple):
@@ -61,7 +65,7 @@ class LSTMLayer(nn.Module):
         run_time_bias[config.cell_size : 2 * config.cell_size] = config.forget_bias
         self.run_time_bias: Tensor
         self.register_buffer("run_time_bias", run_time_bias, persistent=False)
-        self._recurrence: Kept[Recurrence] = Kept()
+        self._recurrence: Kept[AnyRecurrence] = Kept()
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -95,21 +99,27 @@ class LSTMLayer(nn.Module):
                 self.proj_clip,
             )
         else:
-            outputs, hidden, cell = self._arrange(autocast_dtype(x))(x, batch_sizes, *state)
+            outputs, hidden, cell = self.arranged(autocast_dtype(x))(x, batch_sizes, *state)
         return outputs, LSTMState(hidden, cell)
 
-    def _arrange(self, dtype: torch.dtype) -> Recurrence:
-        key = (dtype, *fingerprint(self.parameters()))
+    def arranged(self, dtype: torch.dtype) -> AnyRecurrence:
+        """The layer arranged for inference with products of a precision."""
+        device = self.bias.device
+        variant = find_variant(dtype, device) if self.bias.dtype == torch.float32 else None
+        arrange: Callable[..., AnyRecurrence] = (
+            partial(Recurrence, dtype=dtype)
+            if variant is None
+            else partial(CompiledRecurrence, variant=variant)
+        )
         return self._recurrence.get(
-            key,
-            lambda: Recurrence(
+            (dtype, variant, *fingerprint(self.parameters())),
+            lambda: arrange(
                 self.input_weight,
                 self.state_weight,
                 self.bias + self.run_time_bias,
                 self.projection_weight,
                 self.cell_clip,
                 self.proj_clip,
-                dtype,
             ),
         )
 
@@ -154,6 +164,11 @@ class LSTMStack(nn.Module):
         outputs[-1] = self.drop(outputs[-1])
         return outputs, final
 
+    @property
+    def lstm_layers(self) -> List[LSTMLayer]:
+        """The layers, from the one that reads the token vectors."""
+        return [cast(LSTMLayer, layer) for layer in self.layers]
+
     def drop(self, x: Tensor) -> Tensor:
         """What is left of a layer's input in training; all of it otherwise."""
         # The mode of a module is shared by all threads, inference mode belongs to one: what runs
@@ -164,8 +179,30 @@ class LSTMStack(nn.Module):
     def zero_states(self, n_sequences: int, like: Tensor) -> List[LSTMState]:
         """The state of sequences that have read nothing, of the dtype and device of ``like``."""
         states: List[LSTMState] = []
-        for layer in self.layers:
-            assert isinstance(layer, LSTMLayer)
+        for layer in self.lstm_layers:
             hidden = like.new_zeros(n_sequences, layer.state_weight.shape[1])
             states.append(LSTMState(hidden, like.new_zeros(n_sequences, layer.cell_size)))
         return states
+
+
+def run_side_by_side(
+    stacks: Sequence[LSTMStack],
+    inputs: Sequence[Tensor],
+    batch_sizes: List[int],
+    states: Sequence[Optional[List[LSTMState]]],
+) -> List[Tuple[List[Tensor], List[LSTMState]]]:
+    """What each stack gives for its own input, for inference: no gradients, no dropout.
+
+    :param inputs: what each stack reads. *Shape:* (n_positions, projection_dim)
+    :param batch_sizes: sequences running at each step, in all stacks.
+    """
+    chains: List[Chain] = []
+    for stack, x, before in zip(stacks, inputs, states):
+        layers = [layer.arranged(autocast_dtype(x)) for layer in stack.lstm_layers]
+        compiled = [layer for layer in layers if isinstance(layer, CompiledRecurrence)]
+        if len(compiled) < len(layers):
+            return [stack(x, batch_sizes, old) for stack, x, old in zip(stacks, inputs, states)]
+        start = stack.zero_states(batch_sizes[0], x) if before is None else before
+        chains.append(Chain(compiled, x, start, stack.use_skip_connections))
+    run_chains(chains, batch_sizes)
+    return [(chain.outputs, [LSTMState(*state) for state in chain.states]) for chain in chains]

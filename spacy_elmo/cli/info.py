@@ -8,6 +8,7 @@ import spacy
 import typer
 from wasabi import msg, table
 
+from ..bilm.kernel import variants
 from ..formats import describe
 from ..pipeline.description import describe_pipeline
 from ..pretrained import BUNDLED
@@ -40,13 +41,13 @@ def info_cli(
     """
     What weights are: format, sizes, parameters, and what is missing. Of a pipeline: the same of
     each elmo component, its settings, and the weights and gamma of each component's mix of layers.
-    Without SRC: the models that come with the package.
+    Without SRC: the models that come with the package, and how LSTM layers run on this CPU.
     """
     found: Dict[str, Any]
     try:
         if source is None:
             found = {name: describe(name) for name in BUNDLED}
-            rows = list(bundled_rows(found))
+            rows = [*bundled_rows(found), kernel_row()]
         elif is_pipeline(source):
             found = describe_pipeline(spacy.load(source))
             found["path"] = source
@@ -81,6 +82,14 @@ def bundled_rows(found: Dict[str, Any]) -> Iterator[Row]:
             f"language {BUNDLED[name].lang}, width {model['width']}, {model['n_layers']} layers, "
             f"{model['n_parameters']:,} parameters, {size:.1f} MB",
         )
+
+
+def kernel_row() -> Row:
+    """How the LSTM layers run on this CPU."""
+    best = {str(variant.dtype).split(".")[1]: variant.name for variant in reversed(variants())}
+    names = ", ".join(f"{name} for {dtype}" for dtype, name in best.items())
+    without = "by torch's operations: the package was built without a C compiler"
+    return "LSTM layers", f"compiled, {names}" if best else without
 
 
 def weights_rows(found: Dict[str, Any]) -> Iterator[Row]:

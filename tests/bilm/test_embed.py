@@ -10,6 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from spacy_elmo.bilm import inference
 from spacy_elmo.bilm.word_cache import WORDS_A_STEP
 
+pytestmark = pytest.mark.usefixtures("either_recurrence")
+
 ATOL = 1e-5
 
 

@@ -15,6 +15,8 @@ from spacy_elmo.formats import load
 from .. import oracle
 from .test_embed import assert_close, make_sentence
 
+pytestmark = pytest.mark.usefixtures("either_recurrence")
+
 MANY = [make_sentence(number % 9 + 1, seed=number) for number in range(40)]
 
 

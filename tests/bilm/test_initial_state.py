@@ -11,6 +11,8 @@ from spacy_elmo.formats import from_bytes, load, to_bytes
 
 from .. import oracle
 
+pytestmark = pytest.mark.usefixtures("either_recurrence")
+
 ATOL = 1e-5
 SENTENCES = [["The", "bank", "of", "the", "river"], ["A", "loan"], ["bank"], ["x", "y", "z"]]
 

@@ -8,6 +8,8 @@ from spacy_elmo.bilm.precision import autocast
 
 from .test_embed import assert_close, make_sentence
 
+pytestmark = pytest.mark.usefixtures("either_recurrence")
+
 SENTENCES = [make_sentence(length, seed=length) for length in (1, 4, 12, 30)]
 
 
