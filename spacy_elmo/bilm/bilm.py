@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from .. import registry
 from .characters import BOS, EOS
 from .config import BiLMConfig
-from .fixed_weights import Kept
+from .fixed_weights import Kept, fingerprint
 from .inference import MAX_SENTENCES, expand_states, run_batch, start_states
 from .joint_lstm import run_joint_lstm
 from .lstm import BiLMState, LSTMStack, LSTMState
@@ -238,6 +238,7 @@ class BiLM(nn.Module):
             batch = [sentences[number] for number in numbers]
             # Not around the yield: what the caller does then is no business of ours.
             with torch.inference_mode(), products():
+                key = fingerprint(self.parameters())
                 if not batch[0]:
                     empty = self.empty_layers().float().cpu().numpy()
                     arrays = [empty.copy() if layer_weights is None else empty[0] for _ in batch]
@@ -246,12 +247,12 @@ class BiLM(nn.Module):
                     # above, which reads both directions.
                     marked = [[BOS, *sentence, EOS] for sentence in batch]
                     before = state if carries else self.initial_states(initial_state, len(batch))
-                    arrays, state = run_batch(self, marked, before, layer_weights)
+                    arrays, state = run_batch(self, marked, before, layer_weights, key)
                     arrays = [array[..., 1:-1, :].copy() for array in arrays]
                 else:
                     before = self._warm_state(1) if initial_state == "warm" else None
-                    start = start_states(self, before, len(batch))
-                    arrays, _ = run_batch(self, batch, start, layer_weights)
+                    start = start_states(self, before, len(batch), key)
+                    arrays, _ = run_batch(self, batch, start, layer_weights, key)
             yield from zip(numbers, arrays)
 
     def perplexity(self, sentences: Iterable[Sentence]) -> Dict[str, float]:
@@ -286,8 +287,9 @@ class BiLM(nn.Module):
             return
         state: Optional[BiLMState] = None
         with torch.inference_mode(), autocast(self.device, "float32"):
+            key = fingerprint(self.parameters())
             for sentence in WARM_UP_SENTENCES if sentences is None else sentences:
-                _, state = run_batch(self, [[BOS, *sentence, EOS]], state, None)
+                _, state = run_batch(self, [[BOS, *sentence, EOS]], state, None, key)
         if state is None:
             raise ValueError("The warm-up text has no sentence; expected one or more.")
         # Clones made outside of inference mode are ordinary tensors, which can be saved, copied

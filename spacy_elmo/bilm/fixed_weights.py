@@ -4,7 +4,7 @@ Such things are kept as long as the weights stay as they are. Nobody has to say 
 changed: :func:`fingerprint` tells.
 """
 
-from typing import Callable, Generic, Hashable, Iterable, Optional, Tuple, TypeVar
+from typing import Callable, Generic, Hashable, Iterable, List, Optional, Tuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -28,17 +28,20 @@ def fingerprint(tensors: Iterable[Tensor]) -> Fingerprint:
     ``.data`` (thinc's optimizers work there). Optimizers move all numbers of a tensor, or nearly
     so; therefore some of them count too. Where a tensor has a gradient, all of them do.
     """
-    return tuple(_fingerprint(tensor) for tensor in tensors)
-
-
-def _fingerprint(tensor: Tensor) -> Fingerprint:
-    # Tensors made in inference mode count no changes.
-    version = None if tensor.is_inference() else tensor._version
-    numbers = tensor.detach()
-    if version is not None and tensor.grad is None:
-        numbers = numbers.flatten()[:: max(1, tensor.numel() // N_COMPARED)]
-    contents = numbers.sum(dtype=torch.float64).item()
-    return tensor.data_ptr(), version, tensor.dtype, tensor.device, contents
+    facts: List[Hashable] = []
+    contents: List[Tensor] = []
+    for tensor in tensors:
+        # Tensors made in inference mode count no changes.
+        version = None if tensor.is_inference() else tensor._version
+        facts.append((tensor.data_ptr(), version, tensor.dtype, tensor.device))
+        numbers = tensor.detach()
+        if version is not None and tensor.grad is None:
+            contents.append(numbers.reshape(-1)[:: max(1, tensor.numel() // N_COMPARED)])
+        else:
+            contents.append(numbers.sum(dtype=torch.float64).reshape(1))
+    if contents:
+        facts.append(torch.cat(contents).double().cpu().numpy().tobytes())
+    return tuple(facts)
 
 
 class Kept(Generic[T]):

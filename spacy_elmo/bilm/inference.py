@@ -5,7 +5,7 @@ what a direction has read is the same for all sentences, so it is kept with the 
 direction gives at its last mark is never used, so it is left out.
 """
 
-from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple
 
 import numpy
 import torch
@@ -16,7 +16,7 @@ from .characters import BOS, EOS
 from .fixed_weights import Fingerprint, fingerprint
 from .joint_lstm import run_joint_lstm
 from .lstm import BiLMState, LSTMState, run_side_by_side
-from .packing import PackedWords
+from .packing import PackedWords, take_rows
 from .products import autocast_dtype
 from .token_layer import WORDS_A_CHUNK
 from .word_cache import in_chunks
@@ -26,43 +26,43 @@ if TYPE_CHECKING:
 
 Array = NDArray[numpy.float32]
 
-# Layers of one direction, some of them together with the row of each position in them.
-_Half = Sequence[Tuple[Sequence[Tensor], Tensor]]
+# Layers of one direction, each with the row of every position in it.
+_Half = Sequence[Tuple[Tensor, Tensor]]
 
 # Sentences that run side by side at most. More would not make the products faster, and what a
 # step works on would leave the caches.
 MAX_SENTENCES = 128
 
 
-def word_vectors(bilm: "BiLM", words: Sequence[str]) -> Tensor:
+def word_vectors(bilm: "BiLM", words: Sequence[str], key: Fingerprint) -> Tensor:
     """Context-free vectors of distinct words, from the cache where they are there.
 
-    *Shape:* (n_words, projection_dim)
+    :param key: the fingerprint of the biLM's weights.
+    :returns: *Shape:* (n_words, projection_dim)
     """
     # In float32 whatever the precision of the LSTMs: most words come from the cache anyway.
     with torch.autocast(bilm.device.type, enabled=False):
         return bilm.word_cache.vectors(
-            words,
-            fingerprint(bilm.token_layer.parameters()),
-            lambda missing: in_chunks(bilm.encode_words, missing, WORDS_A_CHUNK),
+            words, key, lambda missing: in_chunks(bilm.encode_words, missing, WORDS_A_CHUNK)
         )
 
 
-def start_states(bilm: "BiLM", state: Optional[BiLMState], n_sentences: int) -> BiLMState:
+def start_states(
+    bilm: "BiLM", state: Optional[BiLMState], n_sentences: int, key: Fingerprint
+) -> BiLMState:
     """The states of both directions after their first mark.
 
     :param state: the state of one sequence before it; none for zeros.
+    :param key: the fingerprint of the biLM's weights.
     """
-    tensors: List[Tensor] = [*bilm.parameters()]
-    if state is not None:
-        tensors += [part for stack in state for layer in stack for part in layer]
-    key: Fingerprint = (autocast_dtype(tensors[0]), *fingerprint(tensors))
-    one = bilm.start_states.get(key, lambda: _read_marks(bilm, state))
+    before = () if state is None else (part for stack in state for layer in stack for part in layer)
+    kept_key: Fingerprint = (autocast_dtype(next(bilm.parameters())), *key, *fingerprint(before))
+    one = bilm.start_states.get(kept_key, lambda: _read_marks(bilm, state, key))
     return BiLMState(*(expand_states(stack, n_sentences) for stack in one))
 
 
-def _read_marks(bilm: "BiLM", state: Optional[BiLMState]) -> BiLMState:
-    marks = word_vectors(bilm, [BOS, EOS])
+def _read_marks(bilm: "BiLM", state: Optional[BiLMState], key: Fingerprint) -> BiLMState:
+    marks = word_vectors(bilm, [BOS, EOS], key)
     before = (None, None) if state is None else state
     stacks = (bilm.forward_lstm, bilm.backward_lstm)
     return BiLMState(
@@ -86,50 +86,70 @@ def run_batch(
     sentences: Sequence["Sentence"],
     state: Optional[BiLMState],
     layer_weights: Optional[Sequence[float]],
+    key: Fingerprint,
 ) -> Tuple[List[Array], BiLMState]:
     """All layers of a batch, or their weighted sum.
 
     :param sentences: sequences of one word or more; marks are words like others.
     :param state: the states before the first word, rows by falling length; none for zeros.
+    :param key: the fingerprint of the biLM's weights.
     :returns: an array of its own a sentence, *Shape:* (n_layers + 1, n_tokens, width) or
         (n_tokens, width), and the states after each sentence.
     """
     packed = PackedWords.of(sentences, bilm.device)
     rows, reverse, batch_sizes = packed.rows, packed.reverse, packed.batch_sizes
-    tokens = word_vectors(bilm, packed.words)[packed.numbers]
+    tokens = take_rows(word_vectors(bilm, packed.words, key), packed.numbers)
 
     before = (None, None) if state is None else state
     stacks = bilm.forward_lstm, bilm.backward_lstm
-    # Where each direction has each position, sentence by sentence.
+    # The layers of each direction, each with the row of every position, sentence by sentence.
     halves: Tuple[_Half, _Half]
     if bilm.encoder_projection is None:
         (ahead, state_ahead), (back, state_back) = run_side_by_side(
-            stacks, (tokens, tokens[reverse]), batch_sizes, before
+            stacks, (tokens, take_rows(tokens, reverse)), batch_sizes, before, key
         )
-        halves = [([tokens, *ahead], rows)], [([tokens], rows), (back, reverse[rows])]
+        mirrored = reverse[rows]
+        halves = (
+            [(layer, rows) for layer in (tokens, *ahead)],
+            [(tokens, rows), *((layer, mirrored) for layer in back)],
+        )
     else:
         (top_ahead, top_back), (state_ahead, state_back) = run_joint_lstm(
             *stacks, bilm.encoder_projection, tokens, batch_sizes, reverse, before
         )
-        halves = [([tokens, top_ahead], rows)], [([tokens, top_back], rows)]
-    both = [_gather(parts, layer_weights) for parts in halves]
-    arrays = torch.cat(both, dim=-1).float().cpu().numpy()
-    ends = numpy.cumsum(packed.lengths)
-    # A copy of its own: a view would keep the layers of the whole sub-batch alive.
-    found = [arrays[..., end - n : end, :].copy() for n, end in zip(packed.lengths, ends)]
+        halves = [(tokens, rows), (top_ahead, rows)], [(tokens, rows), (top_back, rows)]
+    ahead_arrays, back_arrays = (_as_arrays(half, layer_weights) for half in halves)
+    found = _by_sentence(ahead_arrays, back_arrays, packed.lengths)
+    if layer_weights is not None:
+        found = [array[0] for array in found]
     return found, BiLMState(state_ahead, state_back)
 
 
-def _gather(parts: _Half, layer_weights: Optional[Sequence[float]]) -> Tensor:
-    """Layers of one direction sentence by sentence, or their weighted sum."""
+def _as_arrays(half: _Half, layer_weights: Optional[Sequence[float]]) -> List[Array]:
+    """Layers of one direction sentence by sentence, or their weighted sum alone."""
+    layers = [take_rows(layer, rows).float() for layer, rows in half]
     if layer_weights is None:
-        return torch.stack([layer[rows] for layers, rows in parts for layer in layers])
-    weights = iter(layer_weights)
-    total: Optional[Tensor] = None
-    for layers, rows in parts:
-        mixed = torch.zeros_like(layers[0])
-        for layer in layers:
-            mixed.add_(layer, alpha=float(next(weights)))
-        total = mixed[rows] if total is None else total.add_(mixed[rows])
-    assert total is not None
-    return total
+        return [layer.cpu().numpy() for layer in layers]
+    # A GPU sums before they leave it, a CPU by numpy for the reason that take_rows gives.
+    values: List[Any] = [part.numpy() if part.device.type == "cpu" else part for part in layers]
+    total = values[0] * float(layer_weights[0])
+    for value, weight in zip(values[1:], layer_weights[1:]):
+        total += value * float(weight)
+    return [total if isinstance(total, numpy.ndarray) else total.cpu().numpy()]
+
+
+def _by_sentence(
+    ahead: Sequence[Array], back: Sequence[Array], lengths: Sequence[int]
+) -> List[Array]:
+    """Both directions side by side, in arrays that share no memory."""
+    width = ahead[0].shape[1]
+    found: List[Array] = []
+    end = 0
+    for n in lengths:
+        begin, end = end, end + n
+        array = numpy.empty((len(ahead), n, 2 * width), dtype=numpy.float32)
+        for number in range(len(ahead)):
+            array[number, :, :width] = ahead[number][begin:end]
+            array[number, :, width:] = back[number][begin:end]
+        found.append(array)
+    return found

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from .config import BiLMConfig
 from .dropout import dropout
-from .fixed_weights import Kept, fingerprint
+from .fixed_weights import Fingerprint, Kept, fingerprint
 from .kernel import Chain, CompiledRecurrence, find_variant, run_chains
 from .lstm_function import run_lstm
 from .products import autocast_dtype
@@ -102,8 +102,11 @@ class LSTMLayer(nn.Module):
             outputs, hidden, cell = self.arranged(autocast_dtype(x))(x, batch_sizes, *state)
         return outputs, LSTMState(hidden, cell)
 
-    def arranged(self, dtype: torch.dtype) -> AnyRecurrence:
-        """The layer arranged for inference with products of a precision."""
+    def arranged(self, dtype: torch.dtype, key: Optional[Fingerprint] = None) -> AnyRecurrence:
+        """The layer arranged for inference with products of a precision.
+
+        :param key: a fingerprint that the layer's weights are part of, if there is one already.
+        """
         device = self.bias.device
         variant = find_variant(dtype, device) if self.bias.dtype == torch.float32 else None
         arrange: Callable[..., AnyRecurrence] = (
@@ -112,7 +115,7 @@ class LSTMLayer(nn.Module):
             else partial(CompiledRecurrence, variant=variant)
         )
         return self._recurrence.get(
-            (dtype, variant, *fingerprint(self.parameters())),
+            (dtype, variant, *(key or fingerprint(self.parameters()))),
             lambda: arrange(
                 self.input_weight,
                 self.state_weight,
@@ -190,15 +193,17 @@ def run_side_by_side(
     inputs: Sequence[Tensor],
     batch_sizes: List[int],
     states: Sequence[Optional[List[LSTMState]]],
+    key: Fingerprint,
 ) -> List[Tuple[List[Tensor], List[LSTMState]]]:
     """What each stack gives for its own input, for inference: no gradients, no dropout.
 
     :param inputs: what each stack reads. *Shape:* (n_positions, projection_dim)
     :param batch_sizes: sequences running at each step, in all stacks.
+    :param key: a fingerprint of all weights.
     """
     chains: List[Chain] = []
     for stack, x, before in zip(stacks, inputs, states):
-        layers = [layer.arranged(autocast_dtype(x)) for layer in stack.lstm_layers]
+        layers = [layer.arranged(autocast_dtype(x), key) for layer in stack.lstm_layers]
         compiled = [layer for layer in layers if isinstance(layer, CompiledRecurrence)]
         if len(compiled) < len(layers):
             return [stack(x, batch_sizes, old) for stack, x, old in zip(stacks, inputs, states)]

@@ -8,6 +8,7 @@ one contiguous block, and no padding exists that could leak into a result.
 from dataclasses import dataclass
 from typing import Dict, List, Sequence
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -32,23 +33,26 @@ class Packing:
     @classmethod
     def from_lengths(cls, lengths: Sequence[int]) -> "Packing":
         """Plan the packing of sequences of these lengths, each 1 or more."""
-        length = torch.tensor(lengths, dtype=torch.int64)
-        order = torch.argsort(length, descending=True, stable=True)
-        rank = torch.empty_like(order)
-        rank[order] = torch.arange(len(lengths))
+        length = numpy.array(lengths, dtype=numpy.int64)
+        order = numpy.argsort(-length, kind="stable")
+        rank = numpy.empty_like(order)
+        rank[order] = numpy.arange(len(length))
         # Of all sequences, those longer than t are running at step t.
-        ending = torch.bincount(length)
-        running = len(lengths) - torch.cumsum(ending, 0)[:-1]
-        first_row = torch.cumsum(running, 0) - running
+        running = len(length) - numpy.cumsum(numpy.bincount(length))[:-1]
+        first_row = numpy.cumsum(running) - running
 
-        sequence = torch.repeat_interleave(torch.arange(len(lengths)), length)
-        begin = torch.cumsum(length, 0) - length
-        time = torch.arange(int(length.sum())) - begin[sequence]
+        sequence = numpy.repeat(numpy.arange(len(length)), length)
+        begin = numpy.cumsum(length) - length
+        time = numpy.arange(int(length.sum())) - begin[sequence]
         rows = first_row[time] + rank[sequence]
-        mirrored = first_row[length[sequence] - 1 - time] + rank[sequence]
-        reverse = torch.empty_like(rows)
-        reverse[rows] = mirrored
-        return cls(order=order, batch_sizes=running.tolist(), rows=rows, reverse=reverse)
+        reverse = numpy.empty_like(rows)
+        reverse[rows] = first_row[length[sequence] - 1 - time] + rank[sequence]
+        return cls(
+            order=torch.from_numpy(order),
+            batch_sizes=running.tolist(),
+            rows=torch.from_numpy(rows),
+            reverse=torch.from_numpy(reverse),
+        )
 
 
 @dataclass(frozen=True)
@@ -83,3 +87,16 @@ class PackedWords:
         numbers = torch.empty_like(rows)
         numbers[rows] = torch.tensor(positions, device=device)
         return cls(list(numbers_of), numbers, lengths, packing.batch_sizes, rows, reverse)
+
+
+def take_rows(table: Tensor, rows: Tensor) -> Tensor:
+    """Rows of a table, without gradients.
+
+    On a CPU by numpy, in this thread. torch would share the copy among its threads, and these then
+    keep their cores busy with waiting for some milliseconds, where others could compute.
+
+    *Shapes:* table (n, ...), rows (n_rows,)
+    """
+    if table.device.type != "cpu" or table.dtype != torch.float32:
+        return table.detach()[rows]
+    return torch.from_numpy(table.detach().numpy()[rows.numpy()])

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from .fixed_weights import Fingerprint
+from .packing import take_rows
 
 # Words whose vectors are kept (at the original size 64 MB).
 MAX_WORDS = 2**15
@@ -81,7 +82,7 @@ class WordCache:
     def _look_up(self, words: Sequence[str]) -> Tensor:
         assert self._table is not None
         rows = [self._rows[word] for word in words]
-        return self._table[torch.tensor(rows, device=self._table.device)]
+        return take_rows(self._table, torch.tensor(rows, device=self._table.device))
 
     def _add(self, words: Sequence[str], vectors: Tensor) -> None:
         n_before, n = len(self._rows), len(self._rows) + len(words)
