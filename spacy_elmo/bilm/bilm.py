@@ -250,8 +250,7 @@ class BiLM(nn.Module):
                     arrays, state = run_batch(self, marked, before, layer_weights, key)
                     arrays = [array[..., 1:-1, :].copy() for array in arrays]
                 else:
-                    before = self._warm_state(1) if initial_state == "warm" else None
-                    start = start_states(self, before, len(batch), key)
+                    start = start_states(self, initial_state == "warm", len(batch), key)
                     arrays, _ = run_batch(self, batch, start, layer_weights, key)
             yield from zip(numbers, arrays)
 

@@ -47,23 +47,22 @@ def word_vectors(bilm: "BiLM", words: Sequence[str], key: Fingerprint) -> Tensor
         )
 
 
-def start_states(
-    bilm: "BiLM", state: Optional[BiLMState], n_sentences: int, key: Fingerprint
-) -> BiLMState:
+def start_states(bilm: "BiLM", is_warm: bool, n_sentences: int, key: Fingerprint) -> BiLMState:
     """The states of both directions after their first mark.
 
-    :param state: the state of one sequence before it; none for zeros.
+    :param is_warm: is the state before it the warm one? Zero otherwise.
     :param key: the fingerprint of the biLM's weights.
     """
-    before = () if state is None else (part for stack in state for layer in stack for part in layer)
-    kept_key: Fingerprint = (autocast_dtype(next(bilm.parameters())), *key, *fingerprint(before))
-    one = bilm.start_states.get(kept_key, lambda: _read_marks(bilm, state, key))
+    dtype = autocast_dtype(next(bilm.parameters()))
+    warm = (bilm.warm_hidden, bilm.warm_cell) if is_warm else ()
+    before = fingerprint(part for part in warm if part is not None)
+    one = bilm.start_states.get((dtype, *key, *before), lambda: _read_marks(bilm, is_warm, key))
     return BiLMState(*(expand_states(stack, n_sentences) for stack in one))
 
 
-def _read_marks(bilm: "BiLM", state: Optional[BiLMState], key: Fingerprint) -> BiLMState:
+def _read_marks(bilm: "BiLM", is_warm: bool, key: Fingerprint) -> BiLMState:
     marks = word_vectors(bilm, [BOS, EOS], key)
-    before = (None, None) if state is None else state
+    before = bilm.initial_states("warm" if is_warm else "zero", 1) or (None, None)
     stacks = (bilm.forward_lstm, bilm.backward_lstm)
     return BiLMState(
         *(
