@@ -7,7 +7,7 @@ import numpy
 import pytest
 import torch
 
-from spacy_elmo.bilm import inference, recurrence, word_cache
+from spacy_elmo.bilm import inference, lstm, recurrence, word_cache
 from spacy_elmo.bilm.bilm import plan_batches
 from spacy_elmo.bilm.fixed_weights import FixedLinear, fingerprint
 from spacy_elmo.formats import load
@@ -82,6 +82,21 @@ def test_a_words_vector_has_the_same_bits_whatever_it_is_encoded_with(make_bilm)
     for word in words[::7]:
         (of_cache,), (of_itself,) = together.embed([[word]]), alone.embed([[word]])
         numpy.testing.assert_array_equal(of_cache[0], of_itself[0])
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("initial_state", ["zero", "warm"])
+def test_compiled_layers_have_the_same_bits_in_any_batch(make_bilm, initial_state, precision):
+    if lstm.find_variant(getattr(torch, precision), torch.device("cpu")) is None:
+        pytest.skip(f"torch forms the products of {precision} here")
+    options = {"initial_state": initial_state, "precision": precision}
+    alone = [make_bilm().embed([sentence], **options)[0] for sentence in MANY]
+    rng = numpy.random.default_rng(0)
+    for size in (2, 7, 40):
+        chosen = rng.permutation(len(MANY))[:size]
+        found = make_bilm().embed([MANY[number] for number in chosen], **options)
+        for number, layers in zip(chosen, found):
+            numpy.testing.assert_array_equal(layers, alone[number])
 
 
 @pytest.mark.parametrize("max_words", [1, 3, 7])

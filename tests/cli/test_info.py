@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from spacy_elmo.bilm.kernel import Variant
 from spacy_elmo.formats import save, write
 
 from .. import oracle
@@ -18,6 +19,19 @@ def test_without_a_source_it_lists_what_comes_with_the_package():
     printed = invoke("info").output
     assert "en_elmo_sm" in printed and "language en, width 256, 3 layers" in printed
     assert list(json.loads(invoke("info", "--json").output)) == ["en_elmo_sm"]
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_it_tells_how_lstm_layers_run(is_compiled, monkeypatch):
+    low, full = Variant(0, "fast_low", 16, 2), Variant(3, "fast", 16, 1)
+    slow = Variant(4, "slow", 4, 1)
+    found = [low, full, slow] if is_compiled else []
+    monkeypatch.setattr("spacy_elmo.cli.info.variants", lambda: found)
+    (line,) = [line for line in invoke("info").output.splitlines() if "LSTM layers" in line]
+    if is_compiled:
+        assert "compiled, fast for float32, fast_low for bfloat16" in line
+    else:
+        assert "by torch's operations: the package was built without a C compiler" in line
 
 
 def test_a_bundled_model_goes_by_its_name():
