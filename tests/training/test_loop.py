@@ -107,8 +107,8 @@ def test_the_models_saved_are_those_of_the_log(tmp_path):
     recorder = Recorder()
     config = make_quick_config(
         tmp_path,
-        # A rate at which the held-out text gets worse in the end.
-        {"training.eval_frequency": 7, "training.optimizer.learn_rate": 0.3}
+        # A rate at which the held-out text gets worse and worse.
+        {"training.eval_frequency": 7, "training.optimizer.learn_rate": 1.0}
         | {"training.max_epochs": 3},
     )
     result = train(config, tmp_path / "out", reporter=recorder)

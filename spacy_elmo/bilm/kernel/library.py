@@ -7,13 +7,28 @@ from pathlib import Path
 from typing import Any, List, NamedTuple, Optional
 
 import torch
+from torch import Tensor
 
 # What the library is called when it is built (setup.py).
-NAME = "_lstm"
+NAME = "_kernel"
+
+
+def address(tensor: Tensor, dtype: torch.dtype, n_rows: int, n_columns: int) -> int:
+    """Where a matrix lies, of which the library knows nothing but that.
+
+    :raises ValueError: it is another one than what the library will read or write there.
+    """
+    if tensor.dtype != dtype or tensor.shape != (n_rows, n_columns) or not tensor.is_contiguous():
+        raise ValueError(
+            f"A tensor of {tensor.dtype}, shape {tuple(tensor.shape)}, strides {tensor.stride()} "
+            f"was given to a compiled function; expected {dtype}, shape {(n_rows, n_columns)}, "
+            "rows side by side."
+        )
+    return tensor.data_ptr()
 
 
 class LayerArguments(ctypes.Structure):
-    """``Layer`` of lstm.c."""
+    """``Layer`` of kernel.c."""
 
     _fields_ = [
         *(
@@ -36,7 +51,7 @@ class LayerArguments(ctypes.Structure):
 
 
 class BatchArguments(ctypes.Structure):
-    """``Batch`` of lstm.c."""
+    """``Batch`` of kernel.c."""
 
     _fields_ = [
         ("x", ctypes.c_void_p),
@@ -48,6 +63,29 @@ class BatchArguments(ctypes.Structure):
         ("hidden", ctypes.c_void_p),
         ("cell", ctypes.c_void_p),
         ("adds_input", ctypes.c_int64),
+    ]
+
+
+class GatesArguments(ctypes.Structure):
+    """``Gates`` of kernel.c."""
+
+    _fields_ = [
+        ("cell_size", ctypes.c_int64),
+        ("cell_clip", ctypes.c_float),
+        ("n_after", ctypes.c_int64),
+        *(
+            (name, ctypes.c_void_p)
+            for name in (
+                "products",
+                "gates",
+                "kept_cell",
+                "tanh_cell",
+                "gated",
+                "cell_before",
+                "d_gates",
+                "cell",
+            )
+        ),
     ]
 
 
@@ -76,6 +114,17 @@ class Variant(NamedTuple):
         """
         if _library().run_layer(self.number, ctypes.byref(layer), ctypes.byref(batch)) != 0:
             raise MemoryError(f"An LSTM layer of cell size {layer.cell_size} found no memory.")
+
+    def pass_gates(
+        self, step: GatesArguments, n_rows: int, is_back: bool, dtype: torch.dtype
+    ) -> None:
+        """What the gates do at a step of training, or its derivative.
+
+        :param dtype: in which a step keeps its values, float32 or bfloat16.
+        """
+        is_low = dtype == torch.bfloat16
+        n_threads = torch.get_num_threads()
+        _library().pass_gates(self.number, ctypes.byref(step), n_rows, is_back, is_low, n_threads)
 
 
 @lru_cache(maxsize=None)
@@ -119,4 +168,13 @@ def _library() -> Any:
         ctypes.POINTER(LayerArguments),
         ctypes.POINTER(BatchArguments),
     ]
+    library.pass_gates.argtypes = [
+        ctypes.c_int64,
+        ctypes.POINTER(GatesArguments),
+        ctypes.c_int64,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int64,
+    ]
+    library.pass_gates.restype = None
     return library

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..threads import run_all
-from .library import BatchArguments, LayerArguments, Variant
+from .library import BatchArguments, LayerArguments, Variant, address
 
-# Vectors that a panel of a weight has side by side: PANEL of lstm.c.
+# Vectors that a panel of a weight has side by side: PANEL of kernel.c.
 PANEL = 4
 
 # Sequences that are worth a thread: each thread reads all weights at each step.
@@ -138,21 +138,26 @@ class Chain:
 
         :param batch_sizes: sequences running at each step.
         """
-        x = self.x
+        x, n = self.x, int(batch_sizes.sum())
         for number, (layer, (hidden, cell)) in enumerate(zip(self.layers, self.states)):
+            output = self.outputs[number]
             batch = BatchArguments(
-                x.data_ptr(),
-                self.outputs[number].data_ptr(),
+                _address(x, n, layer.input_size),
+                _address(output, n, layer.output_size),
                 batch_sizes.ctypes.data,
                 len(batch_sizes),
                 first,
                 last,
-                hidden.data_ptr(),
-                cell.data_ptr(),
+                _address(hidden, int(batch_sizes[0]), layer.output_size),
+                _address(cell, int(batch_sizes[0]), layer.cell_size),
                 self.has_skips and number > 0,
             )
             layer.variant.run(layer.arguments, batch)
-            x = self.outputs[number]
+            x = output
+
+
+def _address(tensor: Tensor, n_rows: int, n_columns: int) -> int:
+    return address(tensor, torch.float32, n_rows, n_columns)
 
 
 def _copy(state: Tensor) -> Tensor:

@@ -1,13 +1,15 @@
-/* The recurrence of one LSTM layer in one direction, for inference on a CPU.
+/* LSTM layers on a CPU: the recurrence of one layer in one direction, for inference (recurrence.h),
+   and what its gates do at a step of training (gates.h).
 
-   One thread runs a range of the sequences of a packed batch from the first step to the last. A
-   sequence's result has the same bits whatever runs beside it: each of its numbers is summed in
-   the same order for any number of rows.
+   In the recurrence, one thread runs a range of the sequences of a packed batch from the first step to
+   the last. A sequence's result has the same bits whatever runs beside it: each of its numbers is
+   summed in the same order for any number of rows.
 
-   The passes are written once, in pass.h, with vectors of the compiler (GCC and Clang), and are
-   compiled here for several instruction sets. The machine's best one is taken at run time. */
+   Both are written once, with vectors of the compiler (GCC and Clang), and are compiled here for
+   several instruction sets. The machine's best one is taken at run time. */
 
-#include <math.h>
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +46,21 @@ typedef struct {
     float *cell;                 /* (n_sequences, cell_size) */
     int64_t adds_input;          /* Is what the layer reads added to what it gives? */
 } Batch;
+
+/* As GatesArguments in library.py: a step of training. Rows are those of the running sequences. */
+typedef struct {
+    int64_t cell_size;
+    float cell_clip;             /* Infinity for none. */
+    int64_t n_after;             /* Back: rows that have a step after this one. */
+    const void *products;        /* Forward: (n, 4 * cell_size) */
+    void *gates;                 /* (n, 4 * cell_size) */
+    void *kept_cell, *tanh_cell; /* (n, cell_size) */
+    void *gated;                 /* (n, cell_size): forward what leaves the cells, back its gradient. */
+    const void *cell_before;     /* Back: (n, cell_size) */
+    void *d_gates;               /* Back: (n, 4 * cell_size) */
+    float *cell;                 /* (n, cell_size): the cell value before and after the step; back, the
+                                    gradient of the one after and then of the one before. */
+} Gates;
 
 static int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -95,48 +112,40 @@ static void *take(Arena *arena, size_t n_bytes)
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
+/* Compiles what follows for a processor that has more than the least one. */
+#define STRING(text) #text
+#if defined(__clang__)
+#define BEGIN_TARGET(flags) \
+    _Pragma(STRING(clang attribute push(__attribute__((target(flags))), apply_to = function)))
+#define END_TARGET _Pragma("clang attribute pop")
+#else
+#define BEGIN_TARGET(flags) _Pragma("GCC push_options") _Pragma(STRING(GCC target(flags)))
+#define END_TARGET _Pragma("GCC pop_options")
+#endif
+
 #if defined(__x86_64__)
 
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512bf16")
-#endif
+BEGIN_TARGET("avx512f,avx512bw,avx512vl,avx512bf16")
 #define VARIANT avx512_bf16
 #define LANES 16
 #define ROWS 6
 #define PAIRS
-#include "pass.h"
-#if defined(__clang__)
-#pragma clang attribute pop
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl"))), apply_to = function)
-#else
-#pragma GCC pop_options
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512vl")
-#endif
+#include "variant.h"
+END_TARGET
+
+BEGIN_TARGET("avx512f,avx512bw,avx512vl")
 #define VARIANT avx512
 #define LANES 16
 #define ROWS 6
-#include "pass.h"
-#if defined(__clang__)
-#pragma clang attribute pop
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
-#else
-#pragma GCC pop_options
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#endif
+#include "variant.h"
+END_TARGET
+
+BEGIN_TARGET("avx2,fma")
 #define VARIANT avx2
 #define LANES 8
 #define ROWS 3
-#include "pass.h"
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+#include "variant.h"
+END_TARGET
 
 #endif
 
@@ -144,21 +153,26 @@ static void *take(Arena *arena, size_t n_bytes)
 #define VARIANT plain
 #define LANES 4
 #define ROWS 4
-#include "pass.h"
+#include "variant.h"
 
 typedef struct {
     const char *name;
     int64_t lanes, inputs_a_product; /* 2 where products take pairs of bfloat16. */
     int (*run)(const Layer *, const Batch *);
+    void (*pass[2][2])(const Gates *, int64_t, int64_t); /* Forward and back, of float32 and bfloat16. */
 } Variant;
+
+#define PASSES(name) \
+    {{pass_rows_##name##_float32, pass_rows_##name##_bfloat16}, \
+     {pass_rows_back_##name##_float32, pass_rows_back_##name##_bfloat16}}
 
 static const Variant VARIANTS[] = {
 #if defined(__x86_64__)
-    {"avx512_bf16", 16, 2, run_avx512_bf16},
-    {"avx512", 16, 1, run_avx512},
-    {"avx2", 8, 1, run_avx2},
+    {"avx512_bf16", 16, 2, run_avx512_bf16, PASSES(avx512_bf16)},
+    {"avx512", 16, 1, run_avx512, PASSES(avx512)},
+    {"avx2", 8, 1, run_avx2, PASSES(avx2)},
 #endif
-    {"plain", 4, 1, run_plain},
+    {"plain", 4, 1, run_plain, PASSES(plain)},
 };
 
 static int has(const char *name)
@@ -189,4 +203,38 @@ int variant_runs_here(int64_t number) { return has(VARIANTS[number].name); }
 int run_layer(int64_t number, const Layer *layer, const Batch *batch)
 {
     return VARIANTS[number].run(layer, batch);
+}
+
+/* Rows of a step that a thread takes at a time. */
+#define ROWS_A_TURN 4
+
+typedef struct {
+    void (*pass)(const Gates *, int64_t, int64_t);
+    const Gates *step;
+    int64_t n_rows, next;
+} Shared;
+
+static void take_turns(void *data)
+{
+    Shared *shared = data;
+    for (;;) {
+        int64_t first = __atomic_fetch_add(&shared->next, ROWS_A_TURN, __ATOMIC_RELAXED);
+        if (first >= shared->n_rows)
+            return;
+        shared->pass(shared->step, first, smaller(first + ROWS_A_TURN, shared->n_rows));
+    }
+}
+
+/* Does a step for some rows, forward or back, by torch's own threads where they can be found: threads of
+   ours would compete with those, which go on waiting for some milliseconds after each operation. */
+void pass_gates(int64_t number, const Gates *step, int64_t n_rows, int is_back, int is_low, int64_t n_threads)
+{
+    static void (*parallel)(void (*)(void *), void *, unsigned, unsigned);
+    if (parallel == NULL && n_threads > 1)
+        *(void **)&parallel = dlsym(RTLD_DEFAULT, "GOMP_parallel");
+    Shared shared = {VARIANTS[number].pass[is_back][is_low], step, n_rows, 0};
+    if (parallel == NULL || n_threads < 2 || n_rows <= ROWS_A_TURN)
+        take_turns(&shared);
+    else
+        parallel(take_turns, &shared, (unsigned)n_threads, 0);
 }

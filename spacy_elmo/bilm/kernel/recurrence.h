@@ -1,14 +1,8 @@
-/* The passes of lstm.c for one instruction set. Before it is included, VARIANT names the set, LANES
-   says how many floats a vector has, ROWS how many rows a product works on at a time (its sums, ROWS
-   times PANEL vectors, have to stay in registers), and PAIRS is defined where products take pairs
-   of bfloat16. */
+/* The recurrence of a layer for one instruction set, for inference. ROWS says how many rows a product
+   works on at a time (its sums, ROWS times PANEL vectors, have to stay in registers), and PAIRS is
+   defined where products take pairs of bfloat16. */
 
-typedef float NAME(Vector) __attribute__((vector_size(LANES * 4), may_alias));
-typedef int32_t NAME(Integers) __attribute__((vector_size(LANES * 4), may_alias));
-#define VECTOR NAME(Vector)
-#define INTEGERS NAME(Integers)
 #define WIDTH (PANEL * LANES)
-
 #ifdef PAIRS
 #define NUMBER uint16_t
 #define INPUTS 2
@@ -16,54 +10,6 @@ typedef int32_t NAME(Integers) __attribute__((vector_size(LANES * 4), may_alias)
 #define NUMBER float
 #define INPUTS 1
 #endif
-
-INLINE VECTOR NAME(load)(const float *from)
-{
-    VECTOR x;
-    memcpy(&x, from, sizeof x);
-    return x;
-}
-
-INLINE void NAME(store)(float *to, VECTOR x) { memcpy(to, &x, sizeof x); }
-
-INLINE VECTOR NAME(choose)(INTEGERS where, VECTOR a, VECTOR b)
-{
-    return (VECTOR)(((INTEGERS)a & where) | ((INTEGERS)b & ~where));
-}
-
-/* Not a number stays what it is: where one factor is none, these give the second one. */
-#if LANES == 16
-#define LOWER(a, b) ((VECTOR)_mm512_min_ps((__m512)(a), (__m512)(b)))
-#define UPPER(a, b) ((VECTOR)_mm512_max_ps((__m512)(a), (__m512)(b)))
-#elif LANES == 8
-#define LOWER(a, b) ((VECTOR)_mm256_min_ps((__m256)(a), (__m256)(b)))
-#define UPPER(a, b) ((VECTOR)_mm256_max_ps((__m256)(a), (__m256)(b)))
-#else
-#define LOWER(a, b) NAME(choose)((a) < (b), a, b)
-#define UPPER(a, b) NAME(choose)((a) > (b), a, b)
-#endif
-
-INLINE VECTOR NAME(clamp)(VECTOR x, float limit)
-{
-    const VECTOR high = (VECTOR){0} + limit;
-    return UPPER(-high, LOWER(high, x));
-}
-
-/* 2 to the power of factor * x, for powers from -40 to 40; beyond, that of the nearer end. By a whole
-   part and a polynomial of degree 5 for the rest, whose relative error is below 8e-8. */
-INLINE VECTOR NAME(power)(VECTOR x, float factor)
-{
-    const float magic = 12582912.0f; /* Numbers beside it are whole. */
-    x = NAME(clamp)(x, 40.0f / (factor < 0 ? -factor : factor));
-    VECTOR shifted = x * factor + magic;
-    VECTOR rest = x * factor - (shifted - magic);
-    VECTOR y = rest * 0.0013276461f + 0.009675553f;
-    y = y * rest + 0.055507135f;
-    y = y * rest + 0.2402212f;
-    y = y * rest + 0.69314694f;
-    y = y * rest + 1.0000001f;
-    return (VECTOR)((INTEGERS)y + ((INTEGERS)shifted << 23));
-}
 
 /* Numbers as products take them. */
 INLINE void NAME(put)(NUMBER *to, VECTOR x)
@@ -177,9 +123,6 @@ static void NAME(multiply)(
     }
 #undef CASE
 }
-
-#define E_TO_MINUS(x) NAME(power)(x, -1.44269504f)
-#define E_TO_MINUS_TWICE(x) NAME(power)(x, -2.88539008f)
 
 /* What the gates do: input, forget, candidate, output. sigmoid(x) = 1 / (1 + e^-x) and tanh(x) =
    (1 - e^-2x) / (1 + e^-2x), over one denominator. Gives what leaves the cells. */
@@ -375,17 +318,3 @@ static int NAME(run)(const Layer *layer, const Batch *batch)
     free(arena.begin);
     return 0;
 }
-
-#undef VARIANT
-#undef LANES
-#undef ROWS
-#undef PAIRS
-#undef VECTOR
-#undef INTEGERS
-#undef WIDTH
-#undef NUMBER
-#undef INPUTS
-#undef E_TO_MINUS
-#undef E_TO_MINUS_TWICE
-#undef LOWER
-#undef UPPER
