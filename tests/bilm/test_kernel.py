@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from spacy_elmo.bilm import threads
-from spacy_elmo.bilm.kernel import Chain, CompiledRecurrence, find_variant, run_chains
+from spacy_elmo.bilm.kernel import Chain, CompiledRecurrence, find_variant, library, run_chains
 from spacy_elmo.bilm.kernel.library import variants
 from spacy_elmo.bilm.kernel.recurrence import split_sequences
 from spacy_elmo.bilm.recurrence import Recurrence
@@ -225,6 +225,35 @@ def test_tasks_of_tasks_never_wait_for_each_other():
     for caller in callers:
         caller.join(60)
     assert len(done) == 16 * 9 * 3
+
+
+@pytest.fixture
+def fresh_library():
+    """Looks for the library anew, in the test and after it."""
+    for found in (library._library, library.variants):
+        found.cache_clear()
+    yield
+    for found in (library._library, library.variants):
+        found.cache_clear()
+
+
+@pytest.mark.parametrize("contents", [b"", b"no library", None])
+def test_a_library_that_cannot_be_loaded_is_named_and_not_used(
+    contents, fresh_library, tmp_path, monkeypatch
+):
+    path = tmp_path / "_kernel.abi3.so"
+    if contents is not None:
+        path.write_bytes(contents)
+    monkeypatch.setattr(library, "_path", lambda: str(path))
+    with pytest.warns(UserWarning, match=r"_kernel.abi3.so cannot be used: .*install the package"):
+        assert library.variants() == []
+    assert library.find_variant(torch.float32, torch.device("cpu")) is None
+
+
+def test_a_library_of_another_version_is_named_and_not_used(fresh_library, monkeypatch):
+    monkeypatch.setattr(library, "INTERFACE", 0)
+    with pytest.warns(UserWarning, match=r"it has interface 1, this version of the package 0"):
+        assert library.variants() == []
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")

@@ -1,6 +1,7 @@
 """The compiled library: which variants of the recurrence it has, and how they are called."""
 
 import ctypes
+import warnings
 from functools import lru_cache
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -11,6 +12,9 @@ from torch import Tensor
 
 # What the library is called when it is built (setup.py).
 NAME = "_kernel"
+
+# Which functions the library has and what they take; the same number stands in kernel.c.
+INTERFACE = 1
 
 
 def address(tensor: Tensor, dtype: torch.dtype, n_rows: int, n_columns: int) -> int:
@@ -154,10 +158,19 @@ def find_variant(dtype: torch.dtype, device: torch.device) -> Optional[Variant]:
 
 @lru_cache(maxsize=None)
 def _library() -> Any:
-    spec = PathFinder.find_spec(f"{__package__}.{NAME}", [str(Path(__file__).parent)])
-    if spec is None or spec.origin is None:
+    path = _path()
+    if path is None:
         return None
-    library = ctypes.CDLL(spec.origin)
+    try:
+        library = ctypes.CDLL(path)
+        library.interface.restype = ctypes.c_int64
+        interface = library.interface()
+    except (OSError, AttributeError) as error:
+        _warn(path, str(error))
+        return None
+    if interface != INTERFACE:
+        _warn(path, f"it has interface {interface}, this version of the package {INTERFACE}")
+        return None
     for name in ("variant_name", "variant_lanes", "variant_inputs", "variant_runs_here"):
         getattr(library, name).argtypes = [ctypes.c_int64]
     library.variant_name.restype = ctypes.c_char_p
@@ -178,3 +191,17 @@ def _library() -> Any:
     ]
     library.pass_gates.restype = None
     return library
+
+
+def _path() -> Optional[str]:
+    """Where the library is, if it was built."""
+    spec = PathFinder.find_spec(f"{__package__}.{NAME}", [str(Path(__file__).parent)])
+    return None if spec is None else spec.origin
+
+
+def _warn(path: str, reason: str) -> None:
+    warnings.warn(
+        f"The compiled LSTM layers in {path} cannot be used: {reason}. torch's operations run in "
+        "their place, more slowly; install the package again to build them anew.",
+        stacklevel=2,
+    )
