@@ -1,6 +1,7 @@
 """``spacy elmo init-bilm``."""
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -55,6 +56,7 @@ def init_bilm_cli(
         msg.fail("No config was written", str(error), exits=1)
     msg.good(f"Saved: {output_path}")
     # Not by wasabi, which would break the line.
+    written = quote(str(output_path))
     typer.echo(
-        f"spacy elmo train {output_path} --output DIR --paths.train TEXT --paths.dev HELD_OUT_TEXT"
+        f"spacy elmo train {written} --output DIR --paths.train TEXT --paths.dev HELD_OUT_TEXT"
     )

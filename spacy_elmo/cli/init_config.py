@@ -1,6 +1,7 @@
 """``spacy elmo init-config``."""
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -55,6 +56,7 @@ def init_config_cli(
         msg.fail("No config was written", str(error), exits=1)
     msg.good(f"Saved: {output_path}")
     # Not by wasabi, which would break the line.
+    written = quote(str(output_path))
     typer.echo(
-        f"spacy train {output_path} --output DIR --paths.train TRAIN.spacy --paths.dev DEV.spacy"
+        f"spacy train {written} --output DIR --paths.train TRAIN.spacy --paths.dev DEV.spacy"
     )

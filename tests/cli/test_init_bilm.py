@@ -157,9 +157,9 @@ def test_the_standard_output():
 
 
 def test_the_command_to_go_on_with_is_one_line(tmp_path):
-    path = tmp_path / ("long" * 40) / "bilm.cfg"
+    path = tmp_path / ("long name " * 16).strip() / "bilm.cfg"
     done = invoke("init-bilm", path)
-    command = f"spacy elmo train {path} --output DIR --paths.train TEXT --paths.dev HELD_OUT_TEXT"
+    command = f"spacy elmo train '{path}' --output DIR --paths.train TEXT --paths.dev HELD_OUT_TEXT"
     assert done.output.splitlines()[-1] == command
 
 
