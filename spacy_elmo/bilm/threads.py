@@ -1,9 +1,9 @@
 """Threads of our own for work that frees Python's lock; torch's serve torch's operations alone."""
 
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
-from typing import Callable, Optional, Sequence
+from typing import Callable, List, Optional, Sequence
 
 
 def run_all(tasks: Sequence[Callable[[], None]], n_threads: int) -> None:
@@ -17,8 +17,14 @@ def run_all(tasks: Sequence[Callable[[], None]], n_threads: int) -> None:
             task()
         return
     first, *others = tasks
-    futures = [_pool().submit(task) for task in others]
-    errors = [_error_of(first)]
+    futures: List["Future[None]"] = []
+    try:
+        for task in others:
+            futures.append(_pool().submit(task))
+    except RuntimeError:
+        # Python is about to end and gives no threads any more.
+        pass
+    errors = [_error_of(task) for task in (first, *others[len(futures) :])]
     for task, future in zip(others, futures):
         # What no thread has begun is done here, so that callers never wait for each other.
         if future.cancel():

@@ -1,14 +1,24 @@
 """The compiled recurrence gives what torch's operations give, in every variant that runs here."""
 
 import os
+import subprocess
+import sys
 import threading
+import time
 
 import numpy
 import pytest
 import torch
 
 from spacy_elmo.bilm import threads
-from spacy_elmo.bilm.kernel import Chain, CompiledRecurrence, find_variant, library, run_chains
+from spacy_elmo.bilm.kernel import (
+    Chain,
+    CompiledRecurrence,
+    find_variant,
+    library,
+    recurrence,
+    run_chains,
+)
 from spacy_elmo.bilm.kernel.library import variants
 from spacy_elmo.bilm.kernel.recurrence import split_sequences
 from spacy_elmo.bilm.recurrence import Recurrence
@@ -157,6 +167,65 @@ def test_a_chain_is_its_layers_one_after_the_other(variant):
             for chain in chains:
                 assert torch.equal(chain.outputs[number], y)
                 assert all(map(torch.equal, chain.states[number], state))
+
+
+@pytest.mark.parametrize("is_projected", [True, False])
+def test_calls_of_any_length_give_the_same_bits(variant, is_projected, monkeypatch):
+    weights = make_weights(**SIZES[1], is_projected=is_projected)
+    layer = CompiledRecurrence(*weights, 3.0, 3.0, variant)
+    batch = make_batch(weights, [9, 9, 9, 8, 5, 5, 5, 1, 1, 1])
+    expected = layer(*batch)
+    for n_positions in (1, 4, 20):
+        monkeypatch.setattr(recurrence, "POSITIONS_A_CALL", n_positions)
+        assert all(map(torch.equal, layer(*batch), expected))
+
+
+def test_a_long_sentence_can_be_interrupted(variant, monkeypatch):
+    weights = make_weights(input_size=8, cell_size=16, output_size=8)
+    layer = CompiledRecurrence(*weights, None, None, variant)
+    calls = []
+
+    def interrupted(self, *arguments):
+        calls.append(threading.current_thread())
+        # The other thread hears of it.
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        time.sleep(0.01)
+
+    monkeypatch.setattr(type(variant), "run", interrupted)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    x, batch_sizes, *state = make_batch(weights, [1] * 1000)
+    monkeypatch.setattr(recurrence, "POSITIONS_A_CALL", 1)
+    chains = [Chain([layer], x, [tuple(state)]) for _ in range(2)]
+    with pytest.raises(KeyboardInterrupt):
+        run_chains(chains, batch_sizes)
+    assert len(calls) < 100
+
+
+def test_a_state_of_other_sequences_is_named(variant):
+    weights = make_weights(**SIZES[0])
+    x, batch_sizes, hidden, cell = make_batch(weights, [4, 2])
+    layer = CompiledRecurrence(*weights, None, None, variant)
+    with pytest.raises(ValueError, match="state of 3 sequences was given for a batch of 4"):
+        layer(x, batch_sizes, hidden[:3], cell[:3])
+
+
+def test_vectors_come_also_when_python_ends():
+    code = (
+        "import atexit, threading, torch\n"
+        "from spacy_elmo import BiLM, BiLMConfig\n"
+        "torch.set_num_threads(2)\n"
+        "bilm = BiLM(BiLMConfig.from_dict({'filters': [[1, 4]], 'projection_dim': 8,"
+        " 'cell_size': 12}))\n"
+        "def embed(name):\n"
+        "    threading.main_thread().join()\n"
+        "    print(name, bilm.embed([['a', 'b']])[0].shape)\n"
+        "bilm.embed([['a']])\n"
+        "atexit.register(lambda: print('exit', bilm.embed([['a', 'b']])[0].shape))\n"
+        "threading.Thread(target=embed, args=['thread']).start()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["thread (3, 2, 16)", "exit (3, 2, 16)"], done.stderr
 
 
 def test_sequences_are_split_into_like_parts():

@@ -1,6 +1,7 @@
 """LSTM layers with their weights arranged for the compiled recurrence, and how threads share a
 packed batch."""
 
+import threading
 from functools import partial
 from math import inf
 from typing import List, Optional, Sequence, Tuple
@@ -18,6 +19,10 @@ PANEL = 4
 
 # Sequences that are worth a thread: each thread reads all weights at each step.
 ROWS_A_THREAD = 4
+
+# Positions that a call of the library runs, about. Between two calls Ctrl-C is heard; at the
+# original size a call takes a quarter of a second.
+POSITIONS_A_CALL = 1024
 
 
 class CompiledRecurrence:
@@ -133,26 +138,40 @@ class Chain:
         self.has_skips = has_skips
         self.outputs = [self.x.new_empty(len(x), layer.output_size) for layer in layers]
 
-    def run(self, batch_sizes: NDArray[numpy.int64], first: int, last: int) -> None:
-        """Run some of the sequences, each other of which can run in another thread.
+    def run(
+        self, batch_sizes: NDArray[numpy.int64], first: int, last: int, stop: threading.Event
+    ) -> None:
+        """Run some of the sequences; others can run in other threads meanwhile.
 
         :param batch_sizes: sequences running at each step.
+        :param stop: ends the run early.
         """
-        x, n = self.x, int(batch_sizes.sum())
+        n_sequences, n_positions = int(batch_sizes[0]), int(batch_sizes.sum())
+        # The position at which each call begins, and the step.
+        begins = numpy.cumsum(batch_sizes) - batch_sizes
+        steps = numpy.flatnonzero(numpy.diff(begins // POSITIONS_A_CALL, prepend=-1)).tolist()
+        x = self.x
         for number, (layer, (hidden, cell)) in enumerate(zip(self.layers, self.states)):
             output = self.outputs[number]
-            batch = BatchArguments(
-                _address(x, n, layer.input_size),
-                _address(output, n, layer.output_size),
-                batch_sizes.ctypes.data,
-                len(batch_sizes),
-                first,
-                last,
-                _address(hidden, int(batch_sizes[0]), layer.output_size),
-                _address(cell, int(batch_sizes[0]), layer.cell_size),
-                self.has_skips and number > 0,
-            )
-            layer.variant.run(layer.arguments, batch)
+            read = _address(x, n_positions, layer.input_size)
+            written = _address(output, n_positions, layer.output_size)
+            of_hidden = _address(hidden, n_sequences, layer.output_size)
+            of_cell = _address(cell, n_sequences, layer.cell_size)
+            for step, end in zip(steps, [*steps[1:], len(batch_sizes)]):
+                if stop.is_set():
+                    return
+                batch = BatchArguments(
+                    read + int(begins[step]) * x.stride(0) * x.element_size(),
+                    written + int(begins[step]) * output.stride(0) * output.element_size(),
+                    batch_sizes[step:].ctypes.data,
+                    end - step,
+                    first,
+                    last,
+                    of_hidden,
+                    of_cell,
+                    self.has_skips and number > 0,
+                )
+                layer.variant.run(layer.arguments, batch)
             x = output
 
 
@@ -172,10 +191,30 @@ def run_chains(chains: Sequence[Chain], batch_sizes: List[int]) -> None:
     :param batch_sizes: sequences running at each step, in all chains.
     """
     sizes = numpy.array(batch_sizes, dtype=numpy.int64)
+    for chain in chains:
+        for state in chain.states:
+            if len(state[0]) != batch_sizes[0]:
+                raise ValueError(
+                    f"The state of {len(state[0])} sequences was given for a batch of "
+                    f"{batch_sizes[0]}; expected one row a sequence."
+                )
     n_threads = torch.get_num_threads()
     n_parts = min(n_threads // len(chains), batch_sizes[0] // ROWS_A_THREAD)
     ranges = split_sequences(sizes, max(1, n_parts))
-    run_all([partial(chain.run, sizes, *ends) for ends in ranges for chain in chains], n_threads)
+    stop = threading.Event()
+
+    def run(chain: Chain, first: int, last: int) -> None:
+        try:
+            chain.run(sizes, first, last, stop)
+        except BaseException:
+            # Ctrl-C, too: the other threads need not go on.
+            stop.set()
+            raise
+
+    try:
+        run_all([partial(run, chain, *ends) for ends in ranges for chain in chains], n_threads)
+    finally:
+        stop.set()
 
 
 def split_sequences(batch_sizes: NDArray[numpy.int64], n_parts: int) -> List[Tuple[int, int]]:
