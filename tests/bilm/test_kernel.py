@@ -228,6 +228,28 @@ def test_vectors_come_also_when_python_ends():
     assert done.stdout.splitlines() == ["thread (3, 2, 16)", "exit (3, 2, 16)"], done.stderr
 
 
+def test_no_memory_is_read_before_it_is_written():
+    """The C library fills what it takes from the system with large numbers, where it can."""
+    code = (
+        "import torch\n"
+        "from spacy_elmo import BiLM, BiLMConfig\n"
+        "for projection in (True, False):\n"
+        "    torch.manual_seed(0)\n"
+        "    sizes = {'filters': [[1, 4]], 'projection_dim': 9 if projection else 17,"
+        " 'cell_size': 17, 'cell_projection': projection}\n"
+        "    bilm = BiLM(BiLMConfig.from_dict(sizes))\n"
+        "    for precision in ('float32', 'bfloat16'):\n"
+        "        for words in (['a'], ['a', 'b'] * 90):\n"
+        "            layers, _ = bilm.embed([words, words[:1]], precision=precision)\n"
+        "            print(layers.tolist())\n"
+    )
+    printed = {
+        subprocess.check_output([sys.executable, "-c", code], env={**os.environ, **more})
+        for more in ({}, {"MALLOC_PERTURB_": str(0x80)})
+    }
+    assert len(printed) == 1
+
+
 def test_sequences_are_split_into_like_parts():
     batch_sizes = numpy.array([40] * 5 + [10] * 20 + [1] * 100)
     ranges = split_sequences(batch_sizes, 4)
