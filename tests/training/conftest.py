@@ -1,12 +1,14 @@
 """Small texts, encoded, and a language model to read them with."""
 
+import os
+
 import numpy
 import pytest
 import torch
 
 from spacy_elmo.bilm.softmax import FullSoftmax
 from spacy_elmo.bilm.token_reader import TokenReader
-from spacy_elmo.training import EncodedText, LanguageModel, Vocabulary, WordStream
+from spacy_elmo.training import EncodedText, LanguageModel, Vocabulary, WordStream, train
 
 WORDS = "the a bank river of by deposited loan boat old runs I it at , said Ærø 東京 fünf".split()
 
@@ -54,3 +56,20 @@ def model(bilm):
 @pytest.fixture
 def vocabulary():
     return Vocabulary.from_counts(dict.fromkeys([*WORDS, "."], 1))
+
+
+@pytest.fixture
+def no_flush(monkeypatch):
+    """Waiting for the disk takes longer than all the rest, and no machine crashes here."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+@pytest.fixture(scope="module")
+def never_stopped(tmp_path_factory):
+    """Where a run of two epochs ended that nothing stopped."""
+    from .configs import make_quick_config
+    from .resuming import EVALUATIONS
+
+    directory = tmp_path_factory.mktemp("whole")
+    train(make_quick_config(directory, EVALUATIONS), directory / "out")
+    return directory / "out"

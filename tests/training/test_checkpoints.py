@@ -1,17 +1,11 @@
 """Checkpoints: a run that stopped, in whatever way, ends like one that never did."""
 
-import errno
-import json
 import os
 import random
-import re
-import resource
-import shutil
 import signal
 import time
 
 import pytest
-import torch
 
 from spacy_elmo.training import output, train
 from spacy_elmo.training.checkpoints import read_checkpoint, write_checkpoint
@@ -20,12 +14,9 @@ from spacy_elmo.training.locks import only_writer
 from .configs import Recorder, StopAt, read_models
 from .configs import make_quick_config as make_config
 from .conftest import make_sentences
+from .resuming import EVALUATIONS, assert_same_end, read_log
 
-# Twelve steps an epoch, an evaluation every five.
-EVALUATIONS = {"training.batch_size": 8, "training.eval_frequency": 5}
-
-# Of a log line, what depends on how fast the machine is.
-TIMES = ("seconds", "tokens_per_second")
+pytestmark = pytest.mark.usefixtures("no_flush")
 
 
 class Crash(Exception):
@@ -49,41 +40,6 @@ class CrashAt(Recorder):
         super().evaluated(evaluation, is_best)
         if self.at == "evaluation" and evaluation.step == self.step:
             raise Crash
-
-
-def read_log(directory):
-    lines = (directory / "log.jsonl").read_text(encoding="utf-8").splitlines()
-    return [{k: v for k, v in json.loads(line).items() if k not in TIMES} for line in lines]
-
-
-def assert_same_end(directory, expected):
-    """Models, log, weights and optimizer are the same to the last bit, and nothing is left over."""
-    names = sorted(path.name for path in directory.iterdir())
-    assert names == ["checkpoint.pt", "log.jsonl", "model-best", "model-last"]
-    assert not list(directory.rglob("*.tmp"))
-    assert read_models(directory) == read_models(expected)
-    assert read_log(directory) == read_log(expected)
-    ours, theirs = (read_checkpoint(path / "checkpoint.pt") for path in (directory, expected))
-    assert ours["progress"]["step"] == theirs["progress"]["step"]
-    for name, values in theirs["model"].items():
-        assert torch.equal(ours["model"][name], values), name
-    for number, slots in theirs["optimizer"]["state"].items():
-        for name, values in slots.items():
-            assert torch.equal(ours["optimizer"]["state"][number][name], values), name
-
-
-@pytest.fixture(autouse=True)
-def no_flush(monkeypatch):
-    """Waiting for the disk takes longer than all the rest, and no machine crashes here."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
-@pytest.fixture(scope="module")
-def never_stopped(tmp_path_factory):
-    """Where a run of two epochs ended that nothing stopped."""
-    directory = tmp_path_factory.mktemp("whole")
-    train(make_config(directory, EVALUATIONS), directory / "out")
-    return directory / "out"
 
 
 @pytest.mark.parametrize("order, accumulation", [("text", 3), ("shuffled", 1)])
@@ -367,99 +323,6 @@ def test_an_output_that_cannot_be_written_is_named_before_work_starts(tmp_path):
     with pytest.raises(OSError, match=r"The output .*below cannot be written: Not a directory$"):
         train(make_config(tmp_path), tmp_path / "out" / "below", reporter=recorder)
     assert not recorder.texts
-
-
-@pytest.mark.parametrize("damage", ["missing", "cut", "text", "version", "empty"])
-def test_a_damaged_checkpoint_is_named(tmp_path, never_stopped, damage):
-    path = tmp_path / "checkpoint.pt"
-    data = (never_stopped / "checkpoint.pt").read_bytes()
-    if damage == "missing":
-        write_checkpoint(path, {"settings": {}, "model": {}})
-        message = "checkpoint.pt is no checkpoint, or a damaged one .no fingerprints, optimizer, s"
-    elif damage == "version":
-        write_checkpoint(path, {"version": 99})
-        message = r"checkpoint.pt is a checkpoint of version 99; this spacy-elmo reads 1"
-    else:
-        path.write_bytes({"cut": data[:-100], "text": b"no checkpoint", "empty": b""}[damage])
-        message = "checkpoint.pt is no checkpoint, or a damaged one"
-    with pytest.raises(ValueError, match=message) as caught:
-        read_checkpoint(path)
-    assert ("Start anew with --overwrite." in str(caught.value)) == (damage != "version")
-
-
-def test_the_way_out_of_a_damaged_checkpoint(tmp_path, never_stopped):
-    out = tmp_path / "out"
-    shutil.copytree(never_stopped, out)
-    (out / "checkpoint.pt").write_bytes(b"")
-    config = make_config(tmp_path, EVALUATIONS)
-    with pytest.raises(ValueError, match="--overwrite, or with another --output .* --init .*out"):
-        train(config, out, resume=True)
-    config["training"]["init"] = str(out / "model-last")
-    assert train(config, tmp_path / "other").first_step == 0
-    assert train(make_config(tmp_path, EVALUATIONS), out, overwrite=True).first_step == 0
-
-
-def test_no_code_of_a_checkpoint_is_run(tmp_path):
-    class Evil:
-        def __reduce__(self):
-            return os.mkdir, (str(tmp_path / "owned"),)
-
-    torch.save({"version": 1, "model": Evil()}, tmp_path / "checkpoint.pt")
-    with pytest.raises(ValueError, match="is no checkpoint"):
-        read_checkpoint(tmp_path / "checkpoint.pt")
-    assert not (tmp_path / "owned").exists()
-
-
-@pytest.mark.parametrize("name", ["checkpoint.pt", "model-last", "model-best", "log.jsonl"])
-def test_a_full_disk_leaves_the_checkpoint_before_whole(tmp_path, never_stopped, monkeypatch, name):
-    config = make_config(tmp_path, EVALUATIONS)
-    recorder = Recorder()
-
-    def full(descriptor):
-        """What a file system may say only when it is to write down what it has promised to."""
-        place = os.readlink(f"/proc/self/fd/{descriptor}")
-        if name in place and len(recorder.steps) == 5:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    saved = 0 if name == "checkpoint.pt" else 5
-    message = rf"No space left .*The checkpoint of step {saved} is whole \(.*out.checkpoint\.pt\)"
-    with pytest.raises(OSError, match=message):
-        train(config, tmp_path / "out", reporter=recorder)
-    assert not list(tmp_path.rglob("*.tmp"))
-    assert read_checkpoint(tmp_path / "out" / "checkpoint.pt")["progress"]["step"] == saved
-    recorder.steps.append(None)
-    train(config, tmp_path / "out", resume=True)
-    assert_same_end(tmp_path / "out", never_stopped)
-
-
-def test_files_that_may_not_grow_leave_the_checkpoint_before_whole(tmp_path, never_stopped):
-    """A limit of the system, as a full disk is, in the middle of writing a checkpoint."""
-    config = make_config(tmp_path, EVALUATIONS)
-    train({**config, "training": {**config["training"], "max_steps": 5}}, tmp_path / "out")
-    size = (tmp_path / "out" / "checkpoint.pt").stat().st_size
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, limits[1]))
-        with pytest.raises(OSError, match="(?i)too large.*The checkpoint of step 5 is whole"):
-            train(config, tmp_path / "out", resume=True)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert not list(tmp_path.rglob("*.tmp"))
-    train(config, tmp_path / "out", resume=True)
-    assert_same_end(tmp_path / "out", never_stopped)
-
-
-def test_a_first_checkpoint_that_cannot_be_written_ends_the_run_at_once(tmp_path, monkeypatch):
-    def full(*args):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(torch, "save", full)
-    recorder = Recorder()
-    with pytest.raises(OSError, match=re.escape("What was there before is whole")):
-        train(make_config(tmp_path), tmp_path / "out", reporter=recorder)
-    assert not recorder.steps
-    assert not list((tmp_path / "out").iterdir())
 
 
 def test_two_runs_do_not_write_the_same_output(tmp_path):
