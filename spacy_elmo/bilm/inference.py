@@ -63,13 +63,9 @@ def start_states(bilm: "BiLM", is_warm: bool, n_sentences: int, key: Fingerprint
 def _read_marks(bilm: "BiLM", is_warm: bool, key: Fingerprint) -> BiLMState:
     marks = word_vectors(bilm, [BOS, EOS], key)
     before = bilm.initial_states("warm" if is_warm else "zero", 1) or (None, None)
-    stacks = (bilm.forward_lstm, bilm.backward_lstm)
-    return BiLMState(
-        *(
-            stack(mark, [1], stack_state)[1]
-            for stack, mark, stack_state in zip(stacks, marks.split(1), before)
-        )
-    )
+    stacks = bilm.forward_lstm, bilm.backward_lstm
+    both = run_side_by_side(stacks, marks.split(1), [1], before, key)
+    return BiLMState(*(states for _, states in both))
 
 
 def expand_states(stack: List[LSTMState], n_sentences: int) -> List[LSTMState]:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from .config import BiLMConfig
 from .dropout import dropout
 from .fixed_weights import Fingerprint, Kept, fingerprint
-from .kernel import Chain, CompiledRecurrence, find_variant, run_chains
+from .kernel import Chain, CompiledRecurrence, Variant, find_variant, run_chains
 from .lstm_function import run_lstm
 from .products import autocast_dtype
 from .recurrence import Recurrence
@@ -102,13 +102,17 @@ class LSTMLayer(nn.Module):
             outputs, hidden, cell = self.arranged(autocast_dtype(x))(x, batch_sizes, *state)
         return outputs, LSTMState(hidden, cell)
 
+    def variant(self, dtype: torch.dtype) -> Optional[Variant]:
+        """The compiled recurrence for products of a precision; none if torch runs the layer."""
+        is_full = self.bias.dtype == torch.float32
+        return find_variant(dtype, self.bias.device) if is_full else None
+
     def arranged(self, dtype: torch.dtype, key: Optional[Fingerprint] = None) -> AnyRecurrence:
         """The layer arranged for inference with products of a precision.
 
         :param key: a fingerprint that the layer's weights are part of, if there is one already.
         """
-        device = self.bias.device
-        variant = find_variant(dtype, device) if self.bias.dtype == torch.float32 else None
+        variant = self.variant(dtype)
         arrange: Callable[..., AnyRecurrence] = (
             partial(Recurrence, dtype=dtype)
             if variant is None
@@ -201,13 +205,15 @@ def run_side_by_side(
     :param batch_sizes: sequences running at each step, in all stacks.
     :param key: a fingerprint of all weights.
     """
+    dtype = autocast_dtype(inputs[0])
+    if any(layer.variant(dtype) is None for stack in stacks for layer in stack.lstm_layers):
+        return [stack(x, batch_sizes, before) for stack, x, before in zip(stacks, inputs, states)]
     chains: List[Chain] = []
     for stack, x, before in zip(stacks, inputs, states):
-        layers = [layer.arranged(autocast_dtype(x), key) for layer in stack.lstm_layers]
-        compiled = [layer for layer in layers if isinstance(layer, CompiledRecurrence)]
-        if len(compiled) < len(layers):
-            return [stack(x, batch_sizes, old) for stack, x, old in zip(stacks, inputs, states)]
+        layers = [
+            cast(CompiledRecurrence, layer.arranged(dtype, key)) for layer in stack.lstm_layers
+        ]
         start = stack.zero_states(batch_sizes[0], x) if before is None else before
-        chains.append(Chain(compiled, x, start, stack.use_skip_connections))
+        chains.append(Chain(layers, x, start, stack.use_skip_connections))
     run_chains(chains, batch_sizes)
     return [(chain.outputs, [LSTMState(*state) for state in chain.states]) for chain in chains]

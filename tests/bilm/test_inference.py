@@ -175,6 +175,25 @@ def test_changed_weights_give_new_vectors(make_bilm, change, name):
     assert numpy.abs(after[5] - before[5]).max() > 1e-3
 
 
+@pytest.mark.parametrize("initial_state", ["zero", "warm", "carry"])
+def test_weights_are_arranged_once(bilm, initial_state, monkeypatch):
+    made = []
+    for kind in (lstm.Recurrence, lstm.CompiledRecurrence):
+        real = kind.__init__
+
+        def init(self, *args, real=real, **kwargs):
+            made.append(self)
+            real(self, *args, **kwargs)
+
+        monkeypatch.setattr(kind, "__init__", init)
+    bilm.warm_up()
+    made.clear()
+    for _ in range(3):
+        bilm.embed(MANY, initial_state=initial_state)
+    # By whoever arranged them: warm_up, or the first of these calls.
+    assert len(made) <= 4
+
+
 def test_copies_and_pickles_hold_nothing_that_is_kept(bilm):
     empty = len(pickle.dumps(bilm))
     expected = bilm.embed(MANY)
