@@ -1,13 +1,12 @@
 """What the gates of an LSTM layer do at a step of training, and its derivative: compiled where that
 is possible, else by torch's operations.
 
-A step keeps its gates, cell value, tanh of the cell value and what leaves the cells, in the
-precision of the products. The cell value and its gradient, which are summed over time, are of full
-precision. Rows are those of the sequences that are running.
+What a step keeps is of the precision of the products. The cell value and its gradient, which are
+summed over time, are of full precision. Rows are those of the sequences that are running.
 """
 
 from math import inf
-from typing import Optional, Protocol
+from typing import List, NamedTuple, Optional, Protocol
 
 import torch
 from torch import Tensor
@@ -20,33 +19,39 @@ _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
 
 
+class KeptValues(NamedTuple):
+    """What a step keeps for its derivative, or all steps side by side.
+
+    *Shapes:* gates (n, 4 * cell_size), the others (n, cell_size)
+    """
+
+    gates: Tensor
+    cell: Tensor
+    tanh_cell: Tensor
+    #: What leaves the cells.
+    gated: Tensor
+
+    def split(self, batch_sizes: List[int]) -> List["KeptValues"]:
+        """Those of each step."""
+        return [KeptValues(*parts) for parts in zip(*(part.split(batch_sizes) for part in self))]
+
+
 class Gates(Protocol):
     """The gates of a layer of one direction. Order: input, forget, candidate, output."""
 
-    def forward(
-        self,
-        products: Tensor,
-        cell: Tensor,
-        gates: Tensor,
-        kept_cell: Tensor,
-        tanh_cell: Tensor,
-        gated: Tensor,
-    ) -> None:
+    def forward(self, products: Tensor, cell: Tensor, kept: KeptValues) -> None:
         """A step.
 
         :param products: what the gates are made of; may be overwritten. *Shape:* (n, 4 * cell_size)
-        :param cell: the cell value, in place. *Shape:* (n, cell_size), as the others
-
-        The others are written.
+        :param cell: the cell value, in place. *Shape:* (n, cell_size)
+        :param kept: is written.
         """
 
     def backward(
         self,
         d_gated: Tensor,
-        gates: Tensor,
-        kept_cell: Tensor,
+        kept: KeptValues,
         cell_before: Tensor,
-        tanh_cell: Tensor,
         d_cell: Tensor,
         n_after: int,
         d_gates: Tensor,
@@ -84,19 +89,11 @@ class CompiledGates:
         self.variant, self.dtype = variant, dtype
         self.cell_clip = inf if cell_clip is None else cell_clip
 
-    def forward(
-        self,
-        products: Tensor,
-        cell: Tensor,
-        gates: Tensor,
-        kept_cell: Tensor,
-        tanh_cell: Tensor,
-        gated: Tensor,
-    ) -> None:
+    def forward(self, products: Tensor, cell: Tensor, kept: KeptValues) -> None:
         """See :class:`Gates`."""
         n, size = cell.shape
-        stored = [self._address(tensor, n, 4 * size) for tensor in (products, gates)]
-        stored += [self._address(tensor, n, size) for tensor in (kept_cell, tanh_cell, gated)]
+        stored = [self._address(tensor, n, 4 * size) for tensor in (products, kept.gates)]
+        stored += [self._address(tensor, n, size) for tensor in kept[1:]]
         of_cell = address(cell, torch.float32, n, size)
         step = GatesArguments(size, self.cell_clip, 0, *stored, None, None, of_cell)
         self.variant.pass_gates(step, n, False, self.dtype)
@@ -104,10 +101,8 @@ class CompiledGates:
     def backward(
         self,
         d_gated: Tensor,
-        gates: Tensor,
-        kept_cell: Tensor,
+        kept: KeptValues,
         cell_before: Tensor,
-        tanh_cell: Tensor,
         d_cell: Tensor,
         n_after: int,
         d_gates: Tensor,
@@ -119,9 +114,9 @@ class CompiledGates:
             self.cell_clip,
             n_after,
             None,
-            self._address(gates, n, 4 * size),
-            self._address(kept_cell, n, size),
-            self._address(tanh_cell, n, size),
+            self._address(kept.gates, n, 4 * size),
+            self._address(kept.cell, n, size),
+            self._address(kept.tanh_cell, n, size),
             self._address(d_gated, n, size),
             self._address(cell_before, n, size),
             self._address(d_gates, n, 4 * size),
@@ -154,17 +149,10 @@ class TorchGates:
         self._other = take_buffer(shape, like.dtype, like.device)
         self._low = take_buffer(shape, dtype, like.device)
 
-    def forward(
-        self,
-        products: Tensor,
-        cell: Tensor,
-        gates: Tensor,
-        kept_cell: Tensor,
-        tanh_cell: Tensor,
-        gated: Tensor,
-    ) -> None:
+    def forward(self, products: Tensor, cell: Tensor, kept: KeptValues) -> None:
         """See :class:`Gates`."""
         n, size = cell.shape
+        gates, kept_cell, tanh_cell, gated = kept
         in_gate, forget_gate, candidate, out_gate = gates.split(size, dim=1)
         wide, other = self._wide[:n], self._other[:n]
         torch.sigmoid(products[:, : 2 * size], out=gates[:, : 2 * size])
@@ -190,16 +178,15 @@ class TorchGates:
     def backward(
         self,
         d_gated: Tensor,
-        gates: Tensor,
-        kept_cell: Tensor,
+        kept: KeptValues,
         cell_before: Tensor,
-        tanh_cell: Tensor,
         d_cell: Tensor,
         n_after: int,
         d_gates: Tensor,
     ) -> None:
         """See :class:`Gates`."""
         n, size = d_cell.shape
+        gates, kept_cell, tanh_cell, _ = kept
         in_gate, forget_gate, candidate, out_gate = gates.split(size, dim=1)
         d_in, d_forget, d_candidate, d_out = d_gates.split(size, dim=1)
         now, wide = self._other[:n], self._wide[:n]

@@ -16,7 +16,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from .buffers import Lease, give_back, take_buffer
-from .gates import make_gates
+from .gates import KeptValues, make_gates
 from .products import COLUMNS, autocast_dtype, round_up
 
 _clip_backward = torch.ops.aten.hardtanh_backward.grad_input
@@ -98,10 +98,7 @@ class _LSTM(Function):
         read[:, :input_size].copy_(x)
         read[:, input_size + output_size :].zero_()
         read[:, input_size + output_size].fill_(1)
-        gates = take(n_positions, 4 * size)
-        cells = take(n_positions, size)
-        tanh_cells = take(n_positions, size)
-        gated = take(n_positions, size)
+        kept = KeptValues(take(n_positions, 4 * size), *(take(n_positions, size) for _ in range(3)))
         outputs = torch.empty(n_positions, output_size, dtype=full, device=x.device)
         # The products of a step go where the step before has put its own, which a cache still
         # holds; what is kept is written once, when the gates are made of them.
@@ -115,22 +112,15 @@ class _LSTM(Function):
             projection_weight = projection_weight.to(dtype)
         weight_t = weight.t()
         projection_weight_t = None if projection_weight is None else projection_weight.t()
-        buffers = (
-            read,
-            read[:, input_size : input_size + output_size],
-            gates,
-            cells,
-            tanh_cells,
-            gated,
-            outputs,
-        )
+        buffers = (read, read[:, input_size : input_size + output_size], kept, outputs)
         steps = zip(batch_sizes, *(buffer.split(batch_sizes) for buffer in buffers))
-        for n, now, before, gate, kept_cell, tanh_cell, gated_cell, output in steps:
+        for n, now, before, of_step, output in steps:
             # Sequences that end first stand last in a packed batch.
             last_hidden[n : len(hidden)] = hidden[n:]
             before.copy_(hidden[:n])
             product = torch.mm(now, weight_t, out=products[:n])
-            passes.forward(product, last_cell[:n], gate, kept_cell, tanh_cell, gated_cell)
+            passes.forward(product, last_cell[:n], of_step)
+            gated_cell = of_step.gated
             hidden = output
             if projection_weight_t is None:
                 hidden.copy_(gated_cell)
@@ -148,7 +138,7 @@ class _LSTM(Function):
         ctx.save_for_backward(
             outputs, cell, input_weight.to(dtype), state_weight.to(dtype), projection_weight
         )
-        ctx.kept = Lease(read, gates, cells, tanh_cells, gated)
+        ctx.kept = Lease(read, *kept)
         ctx.batch_sizes, ctx.clips, ctx.dtype = batch_sizes, (cell_clip, proj_clip), dtype
         ctx.mark_non_differentiable(last_hidden, last_cell)
         return outputs, last_hidden, last_cell
@@ -157,7 +147,8 @@ class _LSTM(Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, *_: Any) -> Tuple[Optional[Tensor], ...]:
         outputs, first_cell, input_weight, state_weight, projection_weight = ctx.saved_tensors
-        read, gates, cells, tanh_cells, gated = ctx.kept.buffers
+        read, *parts = ctx.kept.buffers
+        kept = KeptValues(*parts)
         cell_clip, proj_clip = ctx.clips
         n_positions, output_size = outputs.shape
         n_sequences, size = first_cell.shape
@@ -177,13 +168,13 @@ class _LSTM(Function):
         passes = make_gates(n_sequences, size, cell_clip, dtype, grad)
 
         sizes = ctx.batch_sizes
-        cells_before = (first_cell.to(dtype).contiguous(), *cells.split(sizes)[:-1])
-        buffers = (grad, outputs, d_outputs, gates, d_gates, cells, tanh_cells)
+        cells_before = (first_cell.to(dtype).contiguous(), *kept.cell.split(sizes)[:-1])
+        buffers = (grad, outputs, d_outputs, kept, d_gates)
         steps = zip(
             sizes, (*sizes[1:], 0), cells_before, *(buffer.split(sizes) for buffer in buffers)
         )
         for n, n_after, cell_before, d_above, output, d_output, *rest in reversed(list(steps)):
-            gate, d_gate, kept_cell, tanh_cell = rest
+            of_step, d_gate = rest
             # Gradient of this step's output: from above, and from the steps after it.
             d_now = d_hidden[:n]
             d_now.copy_(d_above)
@@ -196,10 +187,7 @@ class _LSTM(Function):
                 through.copy_(d_output)
             else:
                 torch.mm(d_output, projection_weight, out=through)
-            cell_before = cell_before[:n]
-            passes.backward(
-                through, gate, kept_cell, cell_before, tanh_cell, d_cell[:n], n_after, d_gate
-            )
+            passes.backward(through, of_step, cell_before[:n], d_cell[:n], n_after, d_gate)
             torch.mm(d_gate, state_weight, out=d_before[:n])
 
         d_x = torch.mm(d_gates, input_weight).to(full)
@@ -207,7 +195,7 @@ class _LSTM(Function):
         d_weight = torch.mm(read.t().contiguous(), d_gates).t().contiguous()
         n_read = input_size + output_size
         d_projection = (
-            None if projection_weight is None else torch.mm(d_outputs.t(), gated).to(full)
+            None if projection_weight is None else torch.mm(d_outputs.t(), kept.gated).to(full)
         )
         passes.close()
         give_back(d_gates, d_outputs, d_hidden, d_before, d_gated, d_cell)

@@ -2,6 +2,7 @@
 
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import lru_cache
 from typing import Callable, List, Optional, Sequence
 
@@ -18,12 +19,10 @@ def run_all(tasks: Sequence[Callable[[], None]], n_threads: int) -> None:
         return
     first, *others = tasks
     futures: List["Future[None]"] = []
-    try:
+    # Python gives no threads any more when it is about to end.
+    with suppress(RuntimeError):
         for task in others:
             futures.append(_pool().submit(task))
-    except RuntimeError:
-        # Python is about to end and gives no threads any more.
-        pass
     errors = [_error_of(task) for task in (first, *others[len(futures) :])]
     for task, future in zip(others, futures):
         # What no thread has begun is done here, so that callers never wait for each other.

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from spacy_elmo.bilm import gates
-from spacy_elmo.bilm.gates import CompiledGates, TorchGates, make_gates
+from spacy_elmo.bilm.gates import CompiledGates, KeptValues, TorchGates, make_gates
 from spacy_elmo.bilm.kernel import variants
 from spacy_elmo.bilm.lstm_function import run_lstm
 
@@ -27,29 +27,28 @@ def make_step(n, size, dtype):
     generator = torch.Generator().manual_seed(0)
     products = (2 * torch.randn(n, 4 * size, generator=generator)).to(dtype)
     cell = torch.randn(n, size, generator=generator)
-    results = [torch.full((n, 4 * size), 9.0, dtype=dtype)]
-    results += [torch.full((n, size), 9.0, dtype=dtype) for _ in range(3)]
-    return [products, cell, *results]
+    columns = (4 * size, size, size, size)
+    results = (torch.full((n, n_columns), 9.0, dtype=dtype) for n_columns in columns)
+    return products, cell, KeptValues(*results)
 
 
 def run_forward(passes, n, size, dtype):
     """What a step gives."""
-    products, cell, *kept = make_step(n, size, dtype)
-    passes.forward(products, cell, *kept)
+    products, cell, kept = make_step(n, size, dtype)
+    passes.forward(products, cell, kept)
     return [cell, *kept]
 
 
 def run_back(passes, kept, n_after, dtype):
     """What its derivative gives, by what a step kept."""
-    gate, kept_cell, tanh_cell, _ = kept
     generator = torch.Generator().manual_seed(1)
-    shape = kept_cell.shape
+    shape = kept.cell.shape
     d_gated, before = (torch.randn(shape, generator=generator).to(dtype) for _ in range(2))
     d_cell = torch.randn(shape, generator=generator)
     # What is behind the rows that go on is no gradient of anything.
     d_cell[n_after:] = float("nan")
-    d_gates = torch.full_like(gate, 9.0)
-    passes.backward(d_gated, gate, kept_cell, before, tanh_cell, d_cell, n_after, d_gates)
+    d_gates = torch.full_like(kept.gates, 9.0)
+    passes.backward(d_gated, kept, before, d_cell, n_after, d_gates)
     return [d_cell, d_gates]
 
 
@@ -62,7 +61,7 @@ def test_compiled_gates_do_what_torchs_operations_do(variant, dtype, cell_clip, 
     plain = TorchGates(n, size, cell_clip, dtype, torch.zeros(1))
     found, expected = (run_forward(passes, n, size, dtype) for passes in (compiled, plain))
     # Both by the same values: a rounding decides what is at the clip.
-    kept = [part.clone() for part in expected[1:]]
+    kept = KeptValues(*(part.clone() for part in expected[1:]))
     found += run_back(compiled, kept, n_after, dtype)
     expected += run_back(plain, kept, n_after, dtype)
     for one, other in zip(found, expected):
@@ -80,7 +79,7 @@ def test_the_number_of_threads_changes_no_bit(variant, dtype):
         for n_threads in (1, 2, 3):
             torch.set_num_threads(n_threads)
             step = run_forward(compiled, 50, 70, dtype)
-            found.append([*step, *run_back(compiled, step[1:], 31, dtype)])
+            found.append([*step, *run_back(compiled, KeptValues(*step[1:]), 31, dtype)])
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(*pair) for other in found[1:] for pair in zip(found[0], other))
@@ -89,21 +88,21 @@ def test_the_number_of_threads_changes_no_bit(variant, dtype):
 @needs_compiler
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_what_is_no_number_stays_visible(variant, dtype):
-    products, cell, *kept = make_step(2, 20, dtype)
+    products, cell, kept = make_step(2, 20, dtype)
     products[0] = float("nan")
-    CompiledGates(variant, 3.0, dtype).forward(products, cell, *kept)
+    CompiledGates(variant, 3.0, dtype).forward(products, cell, kept)
     assert all(part[0].isnan().all() and part[1].isfinite().all() for part in (cell, *kept))
 
 
 @needs_compiler
 def test_other_memory_than_expected_is_refused(variant):
     passes = CompiledGates(variant, 3.0, torch.float32)
-    products, cell, *kept = make_step(4, 8, torch.float32)
+    products, cell, kept = make_step(4, 8, torch.float32)
     for wrong in (products.double(), products[:3], products[:1].expand(4, -1), products[:, ::2]):
         with pytest.raises(ValueError, match=r"expected torch.float32, shape \(4, 32\), rows side"):
-            passes.forward(wrong, cell, *kept)
+            passes.forward(wrong, cell, kept)
     with pytest.raises(ValueError, match=r"A tensor of torch.bfloat16, shape \(4, 8\)"):
-        passes.forward(products, cell.bfloat16(), *kept)
+        passes.forward(products, cell.bfloat16(), kept)
 
 
 def test_torch_does_what_is_not_compiled(monkeypatch):

@@ -4,6 +4,7 @@
 #define AS(name) JOINED(NAME(name), KIND)
 
 /* n numbers; zeros for the rest. n is LANES wherever that is known when this is compiled. */
+#ifdef IS_LOW
 INLINE VECTOR AS(get)(const STORED *from, int64_t n)
 {
     STORED part[LANES] = {0};
@@ -11,9 +12,7 @@ INLINE VECTOR AS(get)(const STORED *from, int64_t n)
         memcpy(part, from, n * sizeof *from);
         from = part;
     }
-#ifndef IS_LOW
-    return NAME(load)(from);
-#elif LANES == 16
+#if LANES == 16
     return (VECTOR)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)from)), 16);
 #elif LANES == 8
     return (VECTOR)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)from)), 16);
@@ -27,9 +26,7 @@ INLINE VECTOR AS(get)(const STORED *from, int64_t n)
 
 INLINE void AS(put)(STORED *to, VECTOR x, int64_t n)
 {
-#ifndef IS_LOW
-    VECTOR part = x;
-#elif defined(PAIRS)
+#ifdef PAIRS
     __m256bh part = _mm512_cvtneps_pbh((__m512)x);
 #else
     typedef uint32_t Bits __attribute__((vector_size(LANES * 4)));
@@ -48,6 +45,10 @@ INLINE void AS(put)(STORED *to, VECTOR x, int64_t n)
     else
         memcpy(to, &part, n * sizeof *to);
 }
+#else
+INLINE VECTOR AS(get)(const STORED *from, int64_t n) { return NAME(get_floats)(from, n); }
+INLINE void AS(put)(STORED *to, VECTOR x, int64_t n) { NAME(put_floats)(to, x, n); }
+#endif
 
 /* n cells of a row, of which i is the first. */
 INLINE void AS(pass_cells)(const Gates *step, int64_t row, int64_t i, int64_t n)

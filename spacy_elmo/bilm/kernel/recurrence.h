@@ -22,15 +22,11 @@ INLINE void NAME(put)(NUMBER *to, VECTOR x)
 #endif
 }
 
+/* A row, and zeros up to its padded size, which ends in the vector that the row ends in. */
 static void NAME(put_row)(NUMBER *to, const float *from, int64_t n, int64_t n_padded)
 {
-    for (int64_t i = 0; i < n_padded; i += LANES) {
-        float part[LANES] = {0};
-        int64_t n_here = n - i < LANES ? n - i : LANES;
-        if (n_here > 0)
-            memcpy(part, from + i, n_here * sizeof *part);
-        NAME(put)(to + i, NAME(load)(part));
-    }
+    for (int64_t i = 0; i < n_padded; i += LANES)
+        NAME(put)(to + i, NAME(get_floats)(from + i, n - i));
 }
 
 /* One input, or a pair of them, in all lanes. */

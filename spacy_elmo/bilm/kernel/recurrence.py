@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..products import round_up
 from ..threads import run_all
 from .library import BatchArguments, LayerArguments, Variant, address
 
@@ -106,8 +107,7 @@ def _in_panels(vectors: Tensor, n_in: int, n_inputs: int) -> Tensor:
     *Shapes:* vectors (n_panels, PANEL, lanes, n_in or less), result
         (n_panels, n_in / n_inputs, PANEL, lanes, n_inputs)
     """
-    n_padded = -(-n_in // n_inputs) * n_inputs
-    padded = vectors.new_zeros(*vectors.shape[:3], n_padded)
+    padded = vectors.new_zeros(*vectors.shape[:3], round_up(n_in, n_inputs))
     padded[..., : vectors.shape[3]] = vectors
     panels = padded.unflatten(3, (-1, n_inputs)).permute(0, 3, 1, 2, 4)
     return panels.to(torch.bfloat16 if n_inputs == 2 else torch.float32).contiguous()
