@@ -24,6 +24,7 @@ from ..pretrained import check_language, find_bundled
 #: with random weights.
 SourceT = Union[str, Path, Dict[str, Any]]
 
+SOURCE_SETTING = "[components.elmo.model] source"
 NO_SOURCE = (
     "The elmo component has no weights: its source is null, and no saved pipeline or "
     "[initialize.components.elmo] gave any. Give it a biLM: "
@@ -52,6 +53,7 @@ class LazyBiLM(nn.Module):
     def get(self) -> BiLM:
         """The biLM, loaded now if it has not been.
 
+        :raises FileNotFoundError: there is nothing at the source's path.
         :raises ValueError: there is no source, it cannot be read, or its width is another.
         """
         if self.bilm is None:
@@ -72,6 +74,7 @@ class LazyBiLM(nn.Module):
     def load_source(self) -> None:
         """Take the biLM of the config's ``source``, in place of any other. No source: no change.
 
+        :raises FileNotFoundError: there is nothing at its path.
         :raises ValueError: it cannot be read, its width is another, or it is a bundled model of
             another language than the pipeline's.
         """
@@ -81,9 +84,11 @@ class LazyBiLM(nn.Module):
             check_language(self.source, self.lang)
         self.load(self.source)
 
-    def load(self, source: SourceT) -> None:
+    def load(self, source: SourceT, setting: str = SOURCE_SETTING) -> None:
         """Take the biLM of a source, in place of any other.
 
+        :param setting: where the source is set, for the message.
+        :raises FileNotFoundError: there is nothing at the path.
         :raises ValueError: it cannot be read, or its width is another.
         """
         if isinstance(source, dict):
@@ -91,13 +96,18 @@ class LazyBiLM(nn.Module):
                 bilm = BiLM(BiLMConfig.from_dict(source))
             except ValueError as error:
                 raise ValueError(
-                    f"[components.elmo.model] source is {source}, expected the sizes of a biLM, a "
-                    f"path or a name: {error}"
+                    f"{setting} is {source}, expected the sizes of a biLM, a path or a name: "
+                    f"{error}"
                 ) from error
             name = "the sizes in 'source'"
         else:
-            bilm = load(source)
             name = str(source)
+            try:
+                bilm = load(source)
+            except FileNotFoundError as error:
+                raise FileNotFoundError(f"{setting} is {name!r}: {error}") from error
+            except ValueError as error:
+                raise ValueError(f"{setting} is {name!r}: {error}") from error
         self.take(bilm, name)
 
     def take(self, bilm: BiLM, name: str) -> None:
@@ -135,7 +145,7 @@ def resolve_source(source: Optional[SourceT]) -> Optional[SourceT]:
     """
     if source == "":
         raise ValueError(
-            "[components.elmo.model] source is ''; expected the path of weights, sizes, or null."
+            f"{SOURCE_SETTING} is ''; expected the path of weights, sizes, or null."
         )
     if not isinstance(source, (str, Path)) or find_bundled(source) is not None:
         return source

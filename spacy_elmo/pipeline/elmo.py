@@ -284,6 +284,7 @@ class Elmo(ListenedTo, TrainablePipe):
         source (Optional[Union[str, Dict[str, Any]]]): Weights to load in place of what the model
             has, by ``[initialize.components.elmo]``. With it, the model's own ``source`` may stay
             empty.
+        RAISES (FileNotFoundError): There is nothing at the path of the weights.
         RAISES (ValueError): The weights cannot be loaded, or the pipeline's components would
             write over each other's vectors.
         """
@@ -296,7 +297,7 @@ class Elmo(ListenedTo, TrainablePipe):
             raise ValueError(Errors.E923.format(name=self.name))
         module = lazy_bilm(self.model.layers[0])
         if source is not None:
-            module.load(source)
+            module.load(source, f"[initialize.components.{self.name}] source")
         elif module.bilm is None:
             module.load_source()
         self.model.initialize(X=docs)

@@ -237,6 +237,20 @@ def test_an_empty_source_is_named():
         spacy.blank("en").add_pipe("elmo", config={"model": {"source": ""}})
 
 
+def test_a_source_that_cannot_be_read_names_its_setting(make_nlp, tmp_path):
+    gone = rf"^\[components.elmo.model\] source is '{tmp_path}/gone': .* does not exist"
+    with pytest.raises(FileNotFoundError, match=gone):
+        make_nlp(model={"source": f"{tmp_path}/gone"})("A b")
+    empty = rf"^\[components.elmo.model\] source is '{tmp_path}': No biLM found"
+    with pytest.raises(ValueError, match=empty):
+        make_nlp(model={"source": str(tmp_path)})("A b")
+    nlp = make_nlp()
+    nlp.config["initialize"]["components"] = {"elmo": {"source": f"{tmp_path}/gone"}}
+    setting = r"^\[initialize.components.elmo\] source is '.*gone': "
+    with pytest.raises(FileNotFoundError, match=setting):
+        nlp.initialize(lambda: make_examples(nlp))
+
+
 def test_a_width_that_differs_names_component_and_setting(make_nlp):
     nlp = make_nlp()
     nlp.add_pipe("tagger", config={"model": {"tok2vec": {**LISTENER, "width": 10}}})
