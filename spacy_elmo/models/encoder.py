@@ -144,9 +144,7 @@ def resolve_source(source: Optional[SourceT]) -> Optional[SourceT]:
     :raises ValueError: the source is an empty text.
     """
     if source == "":
-        raise ValueError(
-            f"{SOURCE_SETTING} is ''; expected the path of weights, sizes, or null."
-        )
+        raise ValueError(f"{SOURCE_SETTING} is ''; expected the path of weights, sizes, or null.")
     if not isinstance(source, (str, Path)) or find_bundled(source) is not None:
         return source
     path = Path(source).expanduser().absolute()
