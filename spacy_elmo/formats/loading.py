@@ -25,8 +25,8 @@ def load(path: AnyPath) -> BiLM:
         one file of weights: native ``.safetensors``, ``.hdf5`` with its options beside it, or a
         ``.pkl`` of ELMoForManyLangs with what belongs to it.
     :raises FileNotFoundError: there is nothing at the path.
-    :raises ValueError: nothing supported is there, or a file is damaged, or files do not fit
-        each other; the message names the file and the field or tensor.
+    :raises ValueError: the path is empty, nothing supported is there, or a file is damaged, or
+        files do not fit each other; the message names the file and the field or tensor.
     """
     with opened(path) as (form, place):
         bilm = form.read(place)
@@ -43,8 +43,11 @@ def opened(path: AnyPath, also: Collection[str] = ()) -> Iterator[Tuple[Format, 
     :param path: as for :func:`load`.
     :param also: names of further files to take out of an archive, with ``*`` for any text.
     :raises FileNotFoundError: there is nothing at the path.
-    :raises ValueError: nothing supported is there, or an archive is damaged.
+    :raises ValueError: the path is empty, nothing supported is there, or an archive is damaged.
     """
+    if path == "":
+        # A Path of it would be the working directory.
+        raise ValueError("The path of the weights is ''; expected a path or the name of a model.")
     bundled = find_bundled(path)
     path = Path(path) if bundled is None else bundled.path
     if not path.exists():

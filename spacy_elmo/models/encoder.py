@@ -29,7 +29,7 @@ NO_SOURCE = (
     "The elmo component has no weights: its source is null, and no saved pipeline or "
     "[initialize.components.elmo] gave any. Give it a biLM: "
     'nlp.add_pipe("elmo", config={"model": {"source": "path/to/weights"}}), or in a config '
-    '[components.elmo.model] source = "path/to/weights". Weights are a directory, .zip or .tar.gz '
+    f'{SOURCE_SETTING} = "path/to/weights". Weights are a directory, .zip or .tar.gz '
     "in any supported format; `spacy elmo train config.cfg --output DIR` makes them from your text."
 )
 
@@ -53,7 +53,7 @@ class LazyBiLM(nn.Module):
     def get(self) -> BiLM:
         """The biLM, loaded now if it has not been.
 
-        :raises FileNotFoundError: there is nothing at the source's path.
+        :raises OSError: there is nothing at the source's path, or no permission to read it.
         :raises ValueError: there is no source, it cannot be read, or its width is another.
         """
         if self.bilm is None:
@@ -64,7 +64,7 @@ class LazyBiLM(nn.Module):
                 warnings.warn(
                     "The elmo component has random weights: its source gives sizes, and nothing "
                     "was trained or loaded. Call nlp.initialize() to start from random weights "
-                    "on purpose, or set [components.elmo.model] source to a path.",
+                    f"on purpose, or set {SOURCE_SETTING} to a path.",
                     UserWarning,
                     stacklevel=2,
                 )
@@ -74,7 +74,7 @@ class LazyBiLM(nn.Module):
     def load_source(self) -> None:
         """Take the biLM of the config's ``source``, in place of any other. No source: no change.
 
-        :raises FileNotFoundError: there is nothing at its path.
+        :raises OSError: there is nothing at its path, or no permission to read it.
         :raises ValueError: it cannot be read, its width is another, or it is a bundled model of
             another language than the pipeline's.
         """
@@ -88,7 +88,7 @@ class LazyBiLM(nn.Module):
         """Take the biLM of a source, in place of any other.
 
         :param setting: where the source is set, for the message.
-        :raises FileNotFoundError: there is nothing at the path.
+        :raises OSError: there is nothing at the path, or no permission to read it.
         :raises ValueError: it cannot be read, or its width is another.
         """
         if isinstance(source, dict):
@@ -104,8 +104,9 @@ class LazyBiLM(nn.Module):
             name = str(source)
             try:
                 bilm = load(source)
-            except FileNotFoundError as error:
-                raise FileNotFoundError(f"{setting} is {name!r}: {error}") from error
+            except OSError as error:
+                # The same kind: nothing there, no permission, a disk that fails.
+                raise type(error)(f"{setting} is {name!r}: {error}") from error
             except ValueError as error:
                 raise ValueError(f"{setting} is {name!r}: {error}") from error
         self.take(bilm, name)

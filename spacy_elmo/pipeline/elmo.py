@@ -284,7 +284,7 @@ class Elmo(ListenedTo, TrainablePipe):
         source (Optional[Union[str, Dict[str, Any]]]): Weights to load in place of what the model
             has, by ``[initialize.components.elmo]``. With it, the model's own ``source`` may stay
             empty.
-        RAISES (FileNotFoundError): There is nothing at the path of the weights.
+        RAISES (OSError): There is nothing at the path of the weights, or no permission to read it.
         RAISES (ValueError): The weights cannot be loaded, or the pipeline's components would
             write over each other's vectors.
         """

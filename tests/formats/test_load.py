@@ -71,6 +71,13 @@ def test_no_such_path_in_no_such_folder(tmp_path):
         load(tmp_path / "a" / "b" / "c")
 
 
+def test_an_empty_path_is_not_the_working_directory(tmp_path, bilm, monkeypatch):
+    save(bilm, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="path of the weights is ''; expected a path"):
+        load("")
+
+
 def test_empty_directory(tmp_path):
     with pytest.raises(ValueError, match=r"No biLM found in .* Looked for .* It holds: nothing\.$"):
         load(tmp_path)

@@ -249,6 +249,22 @@ def test_a_source_that_cannot_be_read_names_its_setting(make_nlp, tmp_path):
     setting = r"^\[initialize.components.elmo\] source is '.*gone': "
     with pytest.raises(FileNotFoundError, match=setting):
         nlp.initialize(lambda: make_examples(nlp))
+    nlp.config["initialize"]["components"] = {"elmo": {"source": ""}}
+    with pytest.raises(
+        ValueError, match=r"^\[initialize.components.elmo\] source is '': .* is ''; "
+    ):
+        nlp.initialize(lambda: make_examples(nlp))
+
+
+def test_a_source_without_permission_names_its_setting(make_nlp, monkeypatch):
+    def refused(source):
+        raise PermissionError(13, "Permission denied", "weights.th")
+
+    nlp = make_nlp()
+    monkeypatch.setattr("spacy_elmo.models.encoder.load", refused)
+    match = r"^\[components.elmo.model\] source is '.*': .*Permission denied: 'weights.th'"
+    with pytest.raises(PermissionError, match=match):
+        nlp("A b")
 
 
 def test_a_width_that_differs_names_component_and_setting(make_nlp):
