@@ -211,9 +211,14 @@ def parse_config(values: Mapping[str, Any], source: Source) -> Tuple[BiLMConfig,
 
     :raises ValueError: another version, or a setting is unknown, missing or wrong.
     """
-    if values.get("format_version") != FORMAT_VERSION:
+    if "format_version" not in values:
         raise ValueError(
-            f"{source}: format_version is {values.get('format_version')!r}; this version of "
+            f"{source} has no format_version; expected the config.json of a biLM in the native "
+            f"format, with format_version {FORMAT_VERSION}."
+        )
+    if values["format_version"] != FORMAT_VERSION:
+        raise ValueError(
+            f"{source}: format_version is {values['format_version']!r}; this version of "
             f"spacy-elmo reads {FORMAT_VERSION}. A newer spacy-elmo may read the file."
         )
     if not isinstance(values.get("bilm"), dict):

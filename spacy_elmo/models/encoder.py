@@ -148,8 +148,13 @@ def resolve_source(source: Optional[SourceT]) -> Optional[SourceT]:
         raise ValueError(f"{SOURCE_SETTING} is ''; expected the path of weights, sizes, or null.")
     if not isinstance(source, (str, Path)) or find_bundled(source) is not None:
         return source
-    path = Path(source).expanduser().absolute()
-    return path if path.exists() else source
+    try:
+        path = Path(source).expanduser().absolute()
+        return path if path.exists() else source
+    except (OSError, RuntimeError):
+        # An unknown user's home, or a name that is too long: the same error as for a path that is
+        # not there, once the weights are needed.
+        return source
 
 
 EncoderInputT = Tuple[List[List[str]], InitialState, int]

@@ -345,6 +345,13 @@ def test_wrong_config(tmp_path, bilm, change, message):
         load(tmp_path)
 
 
+def test_a_config_of_something_else(tmp_path, bilm):
+    save(bilm, tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}', encoding="utf-8")
+    with pytest.raises(ValueError, match="config.json has no format_version; expected .* biLM"):
+        load(tmp_path)
+
+
 def test_config_that_is_no_json(tmp_path, bilm):
     save(bilm, tmp_path)
     (tmp_path / "config.json").write_text('{"bilm": ')

@@ -256,6 +256,13 @@ def test_a_source_that_cannot_be_read_names_its_setting(make_nlp, tmp_path):
         nlp.initialize(lambda: make_examples(nlp))
 
 
+@pytest.mark.parametrize("source", ["~nobody-of-this-name/weights", "x" * 5000])
+def test_a_source_that_can_be_no_path_names_its_setting(make_nlp, source):
+    nlp = make_nlp(model={"source": source})
+    with pytest.raises(OSError, match=r"^\[components.elmo.model\] source is '"):
+        nlp("A b")
+
+
 def test_a_source_without_permission_names_its_setting(make_nlp, monkeypatch):
     def refused(source):
         raise PermissionError(13, "Permission denied", "weights.th")
