@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, List, Optional, Tuple, cast
 
 from spacy.tokens import Doc
-from thinc.api import Maxout, Model, chain, with_array
+from thinc.api import Maxout, Model, NumpyOps, chain, with_array
 from thinc.types import Floats2d, Floats3d, Ragged
 
 from .types import EncodeModelT, LayersT, ScalarMixModelT, Tok2VecModelT
@@ -70,7 +70,13 @@ def project_to_width(encode: EncodeModelT) -> EncodeModelT:
             "spacy-elmo.Tok2VecElmo.v1 block: the encoder then gets both widths together."
         )
     width = encode.get_dim("nO")
-    return chain(with_array(Maxout(width, nP=MAXOUT_PIECES, normalize=True, dropout=0.0)), encode)
+    maxout = Maxout(width, nP=MAXOUT_PIECES, normalize=True, dropout=0.0)
+    for node in maxout.walk():
+        if type(node.ops) is NumpyOps:
+            # The largest product of the model. numpy's BLAS has kernels for CPUs for which blis,
+            # thinc's default, has none (AMD's Zen 4), and uses all cores.
+            node.ops = NumpyOps(use_blis=False)
+    return chain(with_array(maxout), encode)
 
 
 def init(

@@ -4,7 +4,7 @@ import numpy
 import pytest
 import spacy
 from spacy import registry
-from thinc.api import Adam, Config, Model, fix_random_seed
+from thinc.api import Adam, Config, Model, NumpyOps, fix_random_seed, use_ops
 
 from spacy_elmo.models import layer_weights
 
@@ -130,12 +130,24 @@ def test_unprojected_it_learns_like_a_composition_of_other_layers(docs, frozen):
     encode = {**WINDOW, "width": 10 + WIDTH}
     model = initialized(build(encode=encode, project_input=False, frozen=frozen), docs)
     assert sorted(p.shape for p in arrays(model)) == sorted(p.shape for p in arrays(other))
+    module = begin_alike(model, other)
+    start = {name: value.clone() for name, value in module.state_dict().items()}
+    assert_learn_alike(model, other, docs)
+    changed = [name for name, value in module.state_dict().items() if (value != start[name]).any()]
+    assert bool(changed) != frozen
+
+
+def begin_alike(model, other):
+    """Give a model the parameters of another; its biLM."""
     for mine, theirs in zip(arrays(model), arrays(other)):
         mine[...] = theirs
     module, twin = (part(m, "elmo_encoder").shims[0]._model.bilm for m in (model, other))
     module.load_state_dict(twin.state_dict())
+    return module
+
+
+def assert_learn_alike(model, other, docs):
     optimizers = Adam(0.01), Adam(0.01)
-    start = {name: value.clone() for name, value in module.state_dict().items()}
     for _ in range(3):
         outputs = []
         for each, optimizer in zip((model, other), optimizers):
@@ -145,8 +157,25 @@ def test_unprojected_it_learns_like_a_composition_of_other_layers(docs, frozen):
             outputs.append(Y)
         for mine, theirs in zip(*outputs):
             assert numpy.allclose(mine, theirs, atol=1e-4)
-    changed = [name for name, value in module.state_dict().items() if (value != start[name]).any()]
-    assert bool(changed) != frozen
+
+
+def by_numpy(model):
+    """The nodes whose products numpy makes."""
+    return [
+        node for node in model.walk() if isinstance(node.ops, NumpyOps) and not node.ops.use_blis
+    ]
+
+
+def test_the_projection_learns_the_same_by_numpy_as_by_blis(docs):
+    with use_ops("numpy"):  # not Apple's, which has products of its own
+        model, other = build(), build()
+    initialized(model, docs), initialized(other, docs)
+    begin_alike(model, other)
+    width = 10 + WIDTH
+    assert [node.get_dim("nI") for node in by_numpy(model) if node.name == "maxout"] == [width]
+    for node in by_numpy(other):
+        node.ops = NumpyOps()
+    assert_learn_alike(model, other, docs)
 
 
 def arrays(model):

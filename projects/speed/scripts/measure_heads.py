@@ -90,25 +90,26 @@ def listener_block(width: int) -> Dict[str, Any]:
 def joined_block(width: int) -> Dict[str, Any]:
     """The embedding and the encoder of HashEmbedCNN, with ELMo joined to the encoder's input and a
     maxout layer that brings both to the encoder's width."""
-    words = {
-        "@architectures": "spacy.MultiHashEmbed.v2",
-        "width": WIDTH,
-        "attrs": ["NORM", "PREFIX", "SUFFIX", "SHAPE"],
-        "rows": [2000, 1000, 1000, 1000],
-        "include_static_vectors": False,
+    return {
+        "@architectures": "spacy-elmo.Tok2VecElmo.v1",
+        "width": width,
+        "upstream": "elmo",
+        "join": "input",
+        "embed": {
+            "@architectures": "spacy.MultiHashEmbed.v2",
+            "width": WIDTH,
+            "attrs": ["NORM", "PREFIX", "SUFFIX", "SHAPE"],
+            "rows": [2000, 1000, 1000, 1000],
+            "include_static_vectors": False,
+        },
+        "encode": {
+            "@architectures": "spacy.MaxoutWindowEncoder.v2",
+            "width": WIDTH,
+            "depth": DEPTH,
+            "window_size": 1,
+            "maxout_pieces": PIECES,
+        },
     }
-    embed = {"@layers": "concatenate.v1", "*": {"words": words, "elmo": listener_block(width)}}
-    maxout = {"@layers": "Maxout.v1", "nO": WIDTH, "nP": PIECES, "normalize": True}
-    project = {"@layers": "with_array.v1", "layer": maxout}
-    cnn = {
-        "@architectures": "spacy.MaxoutWindowEncoder.v2",
-        "width": WIDTH,
-        "depth": DEPTH,
-        "window_size": 1,
-        "maxout_pieces": PIECES,
-    }
-    encode = {"@layers": "chain.v1", "*": {"project": project, "cnn": cnn}}
-    return {"@architectures": "spacy.Tok2Vec.v2", "embed": embed, "encode": encode}
 
 
 class Case:
