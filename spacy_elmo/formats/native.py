@@ -213,7 +213,7 @@ def parse_config(values: Mapping[str, Any], source: Source) -> Tuple[BiLMConfig,
     """
     if "format_version" not in values:
         raise ValueError(
-            f"{source} has no format_version; expected the config.json of a biLM in the native "
+            f"{source} has no format_version; expected the settings of a biLM in the native "
             f"format, with format_version {FORMAT_VERSION}."
         )
     if values["format_version"] != FORMAT_VERSION:

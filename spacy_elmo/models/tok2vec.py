@@ -73,8 +73,8 @@ def project_to_width(encode: EncodeModelT) -> EncodeModelT:
     maxout = Maxout(width, nP=MAXOUT_PIECES, normalize=True, dropout=0.0)
     for node in maxout.walk():
         if type(node.ops) is NumpyOps:
-            # The largest product of the model. numpy's BLAS has kernels for CPUs for which blis,
-            # thinc's default, has none (AMD's Zen 4), and uses all cores.
+            # A large product, with vectors of ELMo. numpy's BLAS has kernels for CPUs for which
+            # blis, thinc's default, has none (AMD's Zen 4), and uses all cores.
             node.ops = NumpyOps(use_blis=False)
     return chain(with_array(maxout), encode)
 
